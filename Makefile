@@ -1,12 +1,14 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev clean
+.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS := 1800
+DEB_VERSION := 3.8.0
+PREFIX ?= /usr/local
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +71,17 @@ $(CACHE)/bin/cargo-fuzz:
 dev: ## A host in the foreground in a scratch home
 	cargo build --locked -p countersign
 	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up
+
+install: ## Build and install into $(DESTDIR)$(PREFIX): the binary, manual pages, completions
+	cargo build --locked --release -p countersign
+	DESTDIR="$(DESTDIR)" scripts/install-files "$${CARGO_TARGET_DIR:-target}/release/countersign" "$(PREFIX)"
+
+dist: $(CACHE)/bin/cargo-deb ## Build a static binary and a Debian package with checksums, and start both
+	scripts/dist $(CURDIR)/$(CACHE)/bin/cargo-deb
+	scripts/dist-test
+
+$(CACHE)/bin/cargo-deb:
+	cargo install cargo-deb --version $(DEB_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
 
 clean: ## Remove what was built and fetched
 	cargo clean

@@ -34,7 +34,7 @@ agents = [
     send("POST", "agents", {"name": "outsider", "metadata": [1, None, {"a": "b"}]})["id"],
 ]
 for agent in agents[1:3]:
-    send("GET", f"agents/{agent}/idle?wait=20s")
+    send("GET", f"agents/{agent}/wait?until=idle&wait=20s")
 
 approvals = [
     send("POST", "approvals", {"action": "deploy", "details": [None, 1], "tool": "Bash", "input": {"command": "ls"}})["id"]

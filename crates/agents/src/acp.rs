@@ -18,10 +18,12 @@
 //! [`AgentEvent::Withdrawn`] before anything else by the next [`Adapter::handle_line`]; whoever gives the
 //! order knows already and need not wait for it.
 
+mod attachment;
 mod call;
 mod choice;
 mod client_requests;
 mod command;
+mod elicitation;
 mod envelope;
 mod handshake;
 mod permission;
@@ -44,8 +46,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::adapter::{
-    Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RequestId,
-    RestoreError, TurnEnd, WriteKind,
+    Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, AttachedFile, CommandError,
+    RequestId, RestoreError, TurnEnd, WriteKind,
 };
 use crate::protocols::AgentProtocol;
 use envelope::{AcpError, AcpMessage};
@@ -91,9 +93,12 @@ impl AcpAdapter {
             output.withdraw(request.id.clone());
         }
         let is_permission = request.method == CLIENT_METHOD_NAMES.session_request_permission;
+        let is_form = request.method == CLIENT_METHOD_NAMES.elicitation_create;
         if state.pending.len() >= AGENT_REQUESTS_MAX {
             let refusal = if is_permission {
                 permission::encode_cancelled(&request.id, request.line)
+            } else if is_form {
+                elicitation::encode_cancelled(&request.id, request.line)
             } else {
                 client_requests::encode_refusal(
                     request,
@@ -104,6 +109,8 @@ impl AcpAdapter {
             output.writes.push(refusal);
         } else if is_permission {
             permission::handle_request(state, output, request);
+        } else if is_form {
+            elicitation::handle_request(state, output, request);
         } else {
             client_requests::handle_request(state, output, request);
         }
@@ -119,6 +126,7 @@ impl AcpAdapter {
             translate::handle_update(&mut self.state, output, params);
         } else if method == "$/cancel_request" {
             self.handle_cancellation(output, params);
+        // The protocol lets clients ignore `$/` methods, and leaves `_` to extensions.
         } else if !method.starts_with("$/") && !method.starts_with('_') {
             let noise = format!("the agent sent `{}`", envelope::truncate_noise(method));
             output.events.push(AgentEvent::Noise(noise));
@@ -130,11 +138,11 @@ impl AcpAdapter {
         let Some(request) = params.and_then(cancelled_id) else {
             return;
         };
-        let Some(PendingRequest { line, kind: wish }) = self.state.pending.remove(&request) else {
+        let Some(PendingRequest { line, kind }) = self.state.pending.remove(&request) else {
             return;
         };
-        let answer = if wish.is_permission() {
-            permission::encode_cancelled(&request, line)
+        let answer = if kind.is_ask() {
+            encode_cancelled(&kind, &request, line)
         } else {
             let message = "request cancelled";
             let bytes = envelope::error(&request, envelope::REQUEST_CANCELLED, message);
@@ -151,6 +159,7 @@ impl AcpAdapter {
         line: u64,
         outcome: Result<&RawValue, AcpError>,
     ) {
+        // Ours are numbers; any other id answers something we did not ask.
         let ours = id.0.parse().ok();
         let Some(ours) = ours.and_then(|id: u64| self.state.sent.remove(&id)) else {
             let message = match outcome {
@@ -179,7 +188,12 @@ impl AcpAdapter {
     }
 
     /// Begins a turn, or says again what began the one that runs.
-    fn prompt(&mut self, turn: u32, messages: &[String]) -> Result<Vec<AgentWrite>, CommandError> {
+    fn prompt(
+        &mut self,
+        turn: u32,
+        messages: &[String],
+        attachments: &[AttachedFile],
+    ) -> Result<Vec<AgentWrite>, CommandError> {
         let state = &mut self.state;
         let Some(session) = state.session.clone() else {
             return Err(CommandError::NotReady);
@@ -192,10 +206,13 @@ impl AcpAdapter {
         if running.is_none() {
             state.begin_turn();
         }
-        let blocks: Vec<Value> = messages
+        let texts = messages
             .iter()
-            .map(|text| json!({"type": "text", "text": text}))
-            .collect();
+            .map(|text| json!({"type": "text", "text": text}));
+        let files = attachments
+            .iter()
+            .map(|file| attachment::encode(state.prompt_abilities, file));
+        let blocks: Vec<Value> = texts.chain(files).collect();
         let id = state.record_sent(SentRequest::Prompt { turn });
         let params = json!({"sessionId": session, "prompt": blocks});
         let bytes = envelope::request(id, AGENT_METHOD_NAMES.session_prompt, &params);
@@ -211,12 +228,14 @@ impl AcpAdapter {
         let params = json!({"sessionId": session});
         let bytes = envelope::notification(AGENT_METHOD_NAMES.session_cancel, &params);
         let mut lines = vec![AgentWrite::own("interrupt", turn, bytes)];
+        // Asks that come from now on are cancelled as they arrive: the agent may have sent them
+        // before it read this.
         state.interrupted = true;
         let asks = state
             .pending
-            .extract_if(.., |_, theirs| theirs.kind.is_permission());
+            .extract_if(.., |_, theirs| theirs.kind.is_ask());
         for (request, theirs) in asks {
-            lines.push(permission::encode_cancelled(&request, theirs.line));
+            lines.push(encode_cancelled(&theirs.kind, &request, theirs.line));
             state.withdrawn.push(request);
         }
         lines
@@ -265,8 +284,19 @@ impl Adapter for AcpAdapter {
         let state = &mut self.state;
         match order {
             AgentCommand::Start(start) => handshake::start(state, start),
-            AgentCommand::Prompt { turn, messages } => self.prompt(turn, &messages),
-            AgentCommand::Answer { request, answer } => permission::answer(state, &request, answer),
+            AgentCommand::Prompt {
+                turn,
+                messages,
+                attachments,
+            } => self.prompt(turn, &messages, &attachments),
+            AgentCommand::Answer { request, answer } => {
+                let open = state.pending.get(&request).map(|theirs| &theirs.kind);
+                if matches!(open, Some(PendingKind::Form { .. })) {
+                    elicitation::answer(state, &request, answer)
+                } else {
+                    permission::answer(state, &request, answer)
+                }
+            }
             AgentCommand::Serve { request, served } => {
                 client_requests::answer(state, &request, served)
             }
@@ -294,6 +324,14 @@ impl Adapter for AcpAdapter {
     }
 }
 
+/// The end of an ask that nobody answered.
+fn encode_cancelled(kind: &PendingKind, request: &RequestId, line: u64) -> AgentWrite {
+    match kind {
+        PendingKind::Form { .. } => elicitation::encode_cancelled(request, line),
+        _ => permission::encode_cancelled(request, line),
+    }
+}
+
 fn cancelled_id(params: &RawValue) -> Option<RequestId> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -302,7 +340,7 @@ fn cancelled_id(params: &RawValue) -> Option<RequestId> {
         request_id: &'a RawValue,
     }
     let params: Params<'_> = serde_json::from_str(params.get()).ok()?;
-    envelope::read_id(params.request_id)
+    envelope::parse_id(params.request_id)
 }
 
 /// The turn is over: what it left open is closed. Nothing is written for asks it left behind, since
@@ -317,6 +355,7 @@ fn end_turn(
         matches!(
             theirs.kind,
             PendingKind::Permission { .. }
+                | PendingKind::Form { .. }
                 | PendingKind::Read
                 | PendingKind::Write
                 | PendingKind::CreateTerminal

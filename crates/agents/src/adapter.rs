@@ -10,6 +10,8 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use countersign_core::Json;
 use countersign_core::event::{AgentPlan, TokenUsage, ToolStatus, TranscriptEntry};
 use serde::{Deserialize, Serialize};
@@ -101,6 +103,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     reason = "the amount was checked to be a positive number that fits"
 )]
 pub(crate) fn to_micro_usd(amount: f64) -> Option<u64> {
+    // An agent may send anything that is a number; the range holds neither negative ones nor `NaN`.
     let micro = (amount * 1e6).round();
     (0.0..1e18).contains(&micro).then_some(micro as u64)
 }
@@ -129,6 +132,8 @@ pub enum AgentCommand {
         turn: u32,
         /// What to do, one block of text for each message.
         messages: Vec<String>,
+        /// Files that go with it, each in the form that the agent takes.
+        attachments: Vec<AttachedFile>,
     },
     /// Answer an ask for permission.
     Answer {
@@ -157,6 +162,38 @@ pub enum AgentCommand {
     },
 }
 
+/// A file that goes with a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachedFile {
+    /// Where it is, absolute.
+    pub path: PathBuf,
+    pub mime_type: String,
+    /// What it holds; absent if that is no longer what was attached. Then only its place is named.
+    pub content: Option<Vec<u8>>,
+}
+
+impl AttachedFile {
+    pub(crate) fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or(self.path.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The content of an image, in base64.
+    pub(crate) fn image(&self) -> Option<String> {
+        let is_image = self.mime_type.starts_with("image/");
+        self.content
+            .as_ref()
+            .filter(|_| is_image)
+            .map(|bytes| BASE64_STANDARD.encode(bytes))
+    }
+
+    /// The content of a text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        let bytes = self.content.as_deref()?;
+        std::str::from_utf8(bytes).ok()
+    }
+}
+
 /// How a session is opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSpec {
@@ -178,7 +215,10 @@ pub struct SessionSpec {
     pub allowed_tools: Vec<String>,
     /// Tools the agent may not use, where it can be told so.
     pub disallowed_tools: Vec<String>,
+    /// The host's own servers.
     pub mcp_servers: Vec<McpServer>,
+    /// Servers that a person gave, by name, as Claude Code's configuration has them.
+    pub given_servers: Option<Json>,
 }
 
 /// An MCP server that an agent starts itself and speaks to over its standard input and output. It
@@ -375,10 +415,16 @@ pub enum ClientResponse {
 /// How a process ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessExit {
-    /// Its code, if it ended by itself.
+    /// Its code, if it ended by itself; -1 for one that is out of range.
+    #[serde(default, deserialize_with = "exit_code")]
     pub code: Option<i32>,
     /// The signal's name (`SIGKILL`), if one ended it.
     pub signal: Option<String>,
+}
+
+fn exit_code<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<i32>, D::Error> {
+    let code = Option::<i64>::deserialize(source)?;
+    Ok(code.map(|code| i32::try_from(code).unwrap_or(-1)))
 }
 
 /// Why a client request was not served, as the agent is told.

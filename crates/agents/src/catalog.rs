@@ -77,7 +77,7 @@ const ALL: &[KnownAgent] = &[
         name: "gemini",
         title: "Gemini CLI",
         protocol: Protocol::Acp,
-        executables: &[("gemini", &["--experimental-acp"])],
+        executables: &[("gemini", &["--acp"])],
         package: None,
         environment: &[
             "GEMINI_API_KEY",
@@ -128,6 +128,12 @@ pub fn all() -> &'static [KnownAgent] {
 /// The agent of that name.
 pub fn find(name: &str) -> Option<&'static KnownAgent> {
     ALL.iter().find(|entry| entry.name == name)
+}
+
+/// Whether the agent that calls itself so over ACP asks about a command with the command as its title
+/// and no input. Of any other agent a title is a description.
+pub(crate) fn sends_commands_as_titles(name: &str) -> bool {
+    name == "gemini-cli"
 }
 
 /// Where to look.
@@ -196,6 +202,8 @@ pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAg
         let mut places = environment.node_modules.iter();
         places.find_map(|place| to_text(place.join(package).join(script)).filter(is_file))
     });
+    // Node is named as a program of its own: npm installs the script without the right to execute
+    // it.
     match (script, find_executable("node", folders)) {
         (Some(script), Some(node)) => ResolvedAgent::Found {
             command: vec![node, script],
@@ -212,6 +220,7 @@ pub fn resolve(entry: &KnownAgent, environment: &AgentSearchPaths) -> ResolvedAg
 
 /// A list of words in JSON, or words with blanks between them.
 fn own_command(entry: &KnownAgent, command: &str) -> ResolvedAgent {
+    // A list is the only way to name a program whose path has blanks.
     let args = serde_json::from_str(command).unwrap_or_else(|_| {
         command
             .split_whitespace()

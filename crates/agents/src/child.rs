@@ -79,6 +79,7 @@ async fn watch_until_reaped(
 
 /// Leaves the child unreaped.
 async fn wait_for_end(pid: Pid) -> Option<WaitIdStatus> {
+    // A thread waits instead, where the system has no such handle.
     if !became_readable(pid).await {
         let waited = tokio::task::spawn_blocking(move || poll_exit(pid, WaitIdOptions::empty()));
         return waited.await.ok().flatten();

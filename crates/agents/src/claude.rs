@@ -36,6 +36,7 @@ use crate::adapter::{
 };
 use crate::protocols::{AgentProtocol, SessionToOpen};
 use crate::truncate::truncate_noise;
+pub(crate) use arguments::server_entries;
 use state::ClaudeState;
 
 /// One connection to Claude Code.
@@ -142,6 +143,7 @@ impl Adapter for ClaudeAdapter {
     fn handle_line(&mut self, line: &[u8], number: u64) -> AdapterOutput {
         let mut output = AdapterOutput::default();
         let state = &mut self.state;
+        // Before anything of this line: an ask in it may use the id of one that was withdrawn.
         for request in std::mem::take(&mut state.withdrawn) {
             output.withdraw(request);
         }
@@ -177,7 +179,11 @@ impl Adapter for ClaudeAdapter {
         let state = &mut self.state;
         match order {
             AgentCommand::Start(start) => control::start(state, &start),
-            AgentCommand::Prompt { turn, messages } => turn::prompt(state, turn, &messages),
+            AgentCommand::Prompt {
+                turn,
+                messages,
+                attachments,
+            } => turn::prompt(state, turn, &messages, &attachments),
             AgentCommand::Answer { request, answer } => control::answer(state, &request, answer),
             AgentCommand::Serve { .. } => Err(CommandError::Unsupported(
                 "it runs its tools itself".to_owned(),

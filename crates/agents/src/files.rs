@@ -50,6 +50,7 @@ impl FileRoots {
     }
 
     fn check(&self, real: &Path) -> Result<(), FileError> {
+        // By components, so that `/work/project-2` is not inside `/work/project`.
         let inside = self.dirs.iter().any(|dir| real.starts_with(dir));
         if inside || self.exact.iter().any(|exact| exact == real) {
             return Ok(());

@@ -11,9 +11,9 @@ mod child;
 pub mod claude;
 mod files;
 mod lines;
-mod pipe;
 mod process;
 pub mod procfs;
+mod program_version;
 pub mod protocols;
 pub mod runner;
 pub mod scripted;
@@ -28,8 +28,8 @@ pub use files::{
     FileError, FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
     write_text,
 };
-pub use pipe::{AgentPipe, PipeEvent, PipeWrite, PipeWriteError, PipeWriter};
-pub use process::{AgentProcess, LaunchError, LaunchSpec, launch};
+pub use process::LaunchError;
+pub use program_version::{ProgramVersion, VersionError, probe_version};
 pub use shells::{
     CommandSpec, LocalShells, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
 };

@@ -4,7 +4,14 @@
 
 use std::mem;
 
-use crate::pipe::PipeEvent;
+/// A line of output, as far as the bound allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutputLine {
+    /// Without its newline. The last one may have had none.
+    Whole(Vec<u8>),
+    /// Longer than the bound, or a part of such a line; dropped.
+    Oversized { bytes: u64 },
+}
 
 /// Lines as they are; those over the bound are dropped up to their newline. One that does not end
 /// is told in parts, so that whoever keeps what was not told need not keep it all.
@@ -25,7 +32,7 @@ impl LineSplitter {
     }
 
     /// Takes bytes off the input up to the end of a line, or all of them if there is none.
-    pub(crate) fn next_line(&mut self, input: &mut &[u8]) -> Option<PipeEvent> {
+    pub(crate) fn next_line(&mut self, input: &mut &[u8]) -> Option<OutputLine> {
         let end = input.iter().position(|&byte| byte == b'\n');
         let (piece, rest) = match end {
             Some(end) => (&input[..end], &input[end + 1..]),
@@ -38,7 +45,7 @@ impl LineSplitter {
     }
 
     /// What is left when no more comes.
-    pub(crate) fn finish(mut self) -> Option<PipeEvent> {
+    pub(crate) fn finish(mut self) -> Option<OutputLine> {
         (!self.partial.is_empty() || self.dropped > 0).then(|| self.emit())
     }
 
@@ -46,15 +53,16 @@ impl LineSplitter {
         if self.dropped == 0 && self.partial.len() + piece.len() <= self.bytes_max {
             self.partial.extend_from_slice(piece);
         } else {
+            // Nothing of a line that is too long is kept: a part of a message is not a message.
             let partial = mem::take(&mut self.partial);
             self.dropped += (partial.len() + piece.len()) as u64;
         }
     }
 
-    fn emit(&mut self) -> PipeEvent {
+    fn emit(&mut self) -> OutputLine {
         match mem::take(&mut self.dropped) {
-            0 => PipeEvent::Line(mem::take(&mut self.partial)),
-            bytes => PipeEvent::Oversized { bytes },
+            0 => OutputLine::Whole(mem::take(&mut self.partial)),
+            bytes => OutputLine::Oversized { bytes },
         }
     }
 }
@@ -100,7 +108,7 @@ impl LogSplitter {
 mod tests {
     use super::*;
 
-    fn split(bytes_max: usize, chunks: &[&str]) -> Vec<PipeEvent> {
+    fn split(bytes_max: usize, chunks: &[&str]) -> Vec<OutputLine> {
         let mut splitter = LineSplitter::new(bytes_max);
         let mut events = Vec::new();
         for chunk in chunks {
@@ -113,14 +121,14 @@ mod tests {
         events
     }
 
-    fn line(text: &str) -> PipeEvent {
-        PipeEvent::Line(text.into())
+    fn line(text: &str) -> OutputLine {
+        OutputLine::Whole(text.into())
     }
 
     #[test]
     fn a_line_without_end_is_told_in_parts() {
         let events = split(3, &["0123", "456", "789\nx\n"]);
-        let expected = [PipeEvent::Oversized { bytes: 7 }, line("789"), line("x")];
+        let expected = [OutputLine::Oversized { bytes: 7 }, line("789"), line("x")];
         assert_eq!(events, expected);
     }
 
@@ -133,7 +141,7 @@ mod tests {
     #[test]
     fn a_line_over_the_bound_is_dropped_and_the_next_is_whole() {
         let events = split(4, &["1234\n12345\n", "123", "456", "78\nok\n"]);
-        let dropped = |bytes| PipeEvent::Oversized { bytes };
+        let dropped = |bytes| OutputLine::Oversized { bytes };
         assert_eq!(events, [line("1234"), dropped(5), dropped(8), line("ok")]);
     }
 

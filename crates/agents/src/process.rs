@@ -1,4 +1,4 @@
-//! Starting an agent's process, and stopping it.
+//! Starting an agent's process.
 //!
 //! Invariants: a process sees the environment it was given and its marks, nothing of ours; it leads
 //! a session of its own; it is in its tree before it runs anything.
@@ -9,28 +9,31 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
-use countersign_core::event::ProcessKey;
 use rustix::process::Signal;
-use tokio::time::timeout;
 
-use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
-use crate::pipe::{AgentPipe, ChildPipes, PipeWriter};
 use crate::stream::{FdReader, FdWriter};
-use crate::tree::{ProcessTree, TreeError};
+use crate::tree::ProcessTree;
 
 /// What to start.
 #[derive(Debug)]
-pub struct LaunchSpec<'a> {
+pub(crate) struct LaunchSpec<'a> {
     /// The program: a path, or a name that is looked for in the `PATH` of `env`.
-    pub program: OsString,
-    pub args: Vec<OsString>,
-    pub cwd: PathBuf,
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
     /// Its whole environment, save the marks.
-    pub env: Vec<(OsString, OsString)>,
-    pub tree: &'a ProcessTree,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) tree: &'a ProcessTree,
+}
+
+/// The ends of a child's pipes that are ours.
+#[derive(Debug)]
+pub(crate) struct ChildPipes {
+    pub(crate) stdin: FdWriter,
+    pub(crate) stdout: FdReader,
+    pub(crate) stderr: FdReader,
 }
 
 /// Why a program was not started. Says what to do.
@@ -43,10 +46,10 @@ pub enum LaunchError {
     )]
     NotFound { program: PathBuf },
     /// It may not be run.
-    #[error("may not run `{}`; make it executable or choose another program", program.display())]
+    #[error("no permission to run `{}`; make it executable or choose another program", program.display())]
     NotPermitted { program: PathBuf },
     /// There is no such folder, or it may not be entered.
-    #[error("cannot start `{}` in `{}`; it is not a folder that can be entered", program.display(), cwd.display())]
+    #[error("cannot start `{}` in `{}`, which is not a folder that can be entered", program.display(), cwd.display())]
     BadFolder { program: PathBuf, cwd: PathBuf },
     /// Something else.
     #[error("could not start `{}` in `{}`", program.display(), cwd.display())]
@@ -59,33 +62,16 @@ pub enum LaunchError {
 }
 
 /// Starts an agent. Has to be called inside a runtime.
-pub fn launch(spec: &LaunchSpec<'_>) -> Result<(AgentPipe, AgentProcess), LaunchError> {
+pub(crate) fn launch(spec: &LaunchSpec<'_>) -> Result<(ChildPipes, Arc<ChildHandle>), LaunchError> {
     start(spec).map_err(|error| explain(spec, error))
 }
 
-/// The same, with the bare ends of its pipes.
-pub(crate) fn launch_bare(
-    spec: &LaunchSpec<'_>,
-) -> Result<(ChildPipes, Arc<ChildHandle>), LaunchError> {
-    start_bare(spec).map_err(|error| explain(spec, error))
-}
-
-fn start_bare(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
+fn start(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
     let mut started = spec.tree.spawn(&|| Ok(build(spec)))?;
     let child = Arc::new(ChildHandle::watch(&started, spec.tree.tasks()));
+    // Without its pipes nobody could talk to it, and nobody else knows that it was started.
     let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
     Ok((ends, child))
-}
-
-fn start(spec: &LaunchSpec<'_>) -> io::Result<(AgentPipe, AgentProcess)> {
-    let (ends, child) = start_bare(spec)?;
-    let pipe = AgentPipe::open(ends, child.clone(), spec.tree.tasks());
-    let process = AgentProcess {
-        child,
-        writer: pipe.writer.clone(),
-        tree: spec.tree.clone(),
-    };
-    Ok((pipe, process))
 }
 
 fn build(spec: &LaunchSpec<'_>) -> Command {
@@ -142,38 +128,4 @@ fn can_enter(folder: &Path) -> bool {
 pub(crate) fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let found = env.iter().rev().find(|(found, _)| found == name);
     found.map(|(_, value)| value.as_os_str())
-}
-
-/// A process that was started. Dropping it ends nothing.
-#[derive(Debug)]
-pub struct AgentProcess {
-    child: Arc<ChildHandle>,
-    writer: PipeWriter,
-    tree: ProcessTree,
-}
-
-impl AgentProcess {
-    /// What names it for as long as the machine runs.
-    pub fn key(&self) -> ProcessKey {
-        self.child.key()
-    }
-
-    /// Waits for its end. Its output may still be on the way.
-    pub async fn wait(&self) -> ProcessExit {
-        self.child.wait().await
-    }
-
-    /// Ends it and everything it started: its input is closed, then it is asked to go, then it is
-    /// killed, with `grace` before each next step. Returns when nothing of it is left.
-    pub async fn stop(&self, grace: Duration) -> Result<ProcessExit, TreeError> {
-        self.writer.close();
-        if timeout(grace, self.wait()).await.is_err() {
-            self.child.signal_group(Signal::TERM);
-            if timeout(grace, self.wait()).await.is_err() {
-                self.child.signal_group(Signal::KILL);
-            }
-        }
-        self.tree.kill_all().await?;
-        Ok(self.wait().await)
-    }
 }

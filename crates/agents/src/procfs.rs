@@ -76,6 +76,7 @@ fn parse_environ_state(line: &[u8]) -> Option<EnvironState> {
     let fields = stat_fields(line)?;
     let (start, end) = (stat_field(&fields, 50)?, stat_field(&fields, 51)?);
     Some(match end {
+        // Kernel threads never have an environment; a process that has none yet is inside `execve`.
         0 if stat_field(&fields, 9)? & KERNEL_THREAD != 0 => EnvironState::Empty,
         0 => EnvironState::NotYet,
         end if end == start => EnvironState::Empty,

@@ -42,6 +42,7 @@ pub async fn run(
         turns: TaskTracker::new(),
         sessions: 0,
     };
+    // A host must bear a response that it never asked for.
     if agent.script.response_before_request {
         wire.send(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}))
             .await;
@@ -121,6 +122,7 @@ impl ScriptedAgent {
             }
             "session/set_mode" => self.set_mode(&params),
             "session/set_config_option" => Ok(json!({"configOptions": []})),
+            // Answered when the turn ends.
             "session/prompt" => return self.prompt(id, params).await,
             _ => Err((-32601, "Method not found".to_owned())),
         };
@@ -137,6 +139,7 @@ impl ScriptedAgent {
             "protocolVersion": script.protocol,
             "agentCapabilities": {
                 "loadSession": script.can_load,
+                "promptCapabilities": {"image": true, "embeddedContext": true},
                 "sessionCapabilities": sessions,
             },
             "agentInfo": {"name": "scripted-agent", "version": env!("CARGO_PKG_VERSION")},
@@ -200,6 +203,7 @@ impl ScriptedAgent {
             }
         }
         if let Some(fields) = result.as_object_mut() {
+            // The protocol's response to a load or a resume has no session id.
             fields.remove("sessionId");
         }
         Ok(result)

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::process::Pid;
 
-/// Where a child begins its life.
+/// Where a child starts.
 #[derive(Debug, Default)]
 pub(crate) struct ChildSetup {
     /// The list of processes of the group it enters, open for writing.
@@ -20,7 +20,7 @@ pub(crate) struct ChildSetup {
 }
 
 /// A child of a runner. It is killed when the thread that started it ends, so only a process that
-/// starts everything from its first thread may have wards.
+/// starts everything from its first thread may have such children.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunnerParent {
     pub(crate) parent: Pid,

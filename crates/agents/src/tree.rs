@@ -54,7 +54,7 @@ pub enum TreeError {
         source: io::Error,
     },
     /// The system gave no random bytes or no thread.
-    #[error("the system refused what is needed: {0}")]
+    #[error("a request to the operating system failed: {0}")]
     Refused(String),
 }
 
@@ -96,6 +96,7 @@ struct SpawnState {
 
 impl SpawnState {
     fn add(&mut self, root: ProcessKey) {
+        // Only those that still exist: an agent starts any number of commands while it runs.
         self.roots.retain(|earlier| procfs::exists(*earlier));
         self.roots.push(root);
     }
@@ -112,14 +113,14 @@ impl ProcessTree {
 
     /// The tree that a host recorded for this process, its runner: everything below this process
     /// belongs to it. A cgroup that is not there any more is made do without.
-    pub(crate) fn from_record(record: &TreeRecord, ward: RunnerParent) -> Self {
+    pub(crate) fn from_record(record: &TreeRecord, runner: RunnerParent) -> Self {
         let cgroup = match &record.containment {
             ContainmentMethod::Cgroup { path } => AgentCgroup::from_record(path)
                 .ok_or_else(|| format!("`{}` is gone", path.display())),
             ContainmentMethod::Marks { why } => Err(why.clone()),
         };
         let mark = record.mark.clone();
-        Self::new(TREE_VARIABLE, mark, cgroup, None, Some(ward))
+        Self::new(TREE_VARIABLE, mark, cgroup, None, Some(runner))
     }
 
     /// Whether this very process was started in the tree and is not reaped yet.
@@ -136,13 +137,19 @@ impl ProcessTree {
     /// A tree inside this one, for one terminal. Ending this one ends it too.
     pub(crate) fn create_inside(&self, name: &str) -> Result<Self, TreeError> {
         let cgroup = match &self.0.cgroup {
+            // Once a process could not enter, the next would most likely fail too.
             Some(cgroup) if !self.leaks() => AgentCgroup::create_in(cgroup.path(), name),
             _ => Err(self.0.no_cgroup_reason.clone()),
         };
         let parent = Some(self.clone());
         let mark = new_mark()?;
-        let ward = self.0.runner;
-        Ok(Self::new(TERMINAL_VARIABLE, mark, cgroup, parent, ward))
+        Ok(Self::new(
+            TERMINAL_VARIABLE,
+            mark,
+            cgroup,
+            parent,
+            self.0.runner,
+        ))
     }
 
     fn new(
@@ -150,7 +157,7 @@ impl ProcessTree {
         mark: String,
         cgroup: Result<AgentCgroup, String>,
         parent: Option<Self>,
-        ward: Option<RunnerParent>,
+        runner: Option<RunnerParent>,
     ) -> Self {
         let (cgroup, why) = match cgroup {
             Ok(cgroup) => (Some(cgroup), String::new()),
@@ -164,7 +171,7 @@ impl ProcessTree {
             variable,
             mark,
             parent,
-            runner: ward,
+            runner,
             gate: Mutex::default(),
             tasks: tasks.unwrap_or_default(),
         }))
@@ -210,6 +217,7 @@ impl ProcessTree {
             gate.ended = true;
             gate.roots.clone()
         };
+        // A runner starts nothing but its agent, so all that descends from it belongs to that.
         let holds_all = self.0.parent.is_none() && self.0.runner.is_some();
         let held = TreeSweep {
             cgroup: self.0.cgroup.clone(),
@@ -227,8 +235,8 @@ impl ProcessTree {
     }
 
     /// Starts what `build` gives, in this tree and in a session of its own. `build` may be called
-    /// twice: where a process cannot enter the cgroup, the mark has to do.
-    pub(crate) fn spawn(&self, build: &dyn Fn() -> io::Result<Command>) -> io::Result<Child> {
+    /// twice: where a process cannot enter the cgroup, the mark has to do. The caller reaps the child.
+    pub fn spawn(&self, build: &dyn Fn() -> io::Result<Command>) -> io::Result<Child> {
         // The parent's lock first, always: ending an agent takes it too, and must not miss a terminal's
         // process that is just being started.
         let mut above = self.0.parent.as_ref().map(Self::lock_spawns);
@@ -269,6 +277,7 @@ impl ProcessTree {
         let mut command = build()?;
         command.env(self.0.variable, &self.0.mark);
         if let Some(parent) = &self.0.parent {
+            // Both marks: ending the agent must find what a terminal started.
             command.env(parent.0.variable, &parent.0.mark);
         }
         let setup = ChildSetup {

@@ -1,4 +1,4 @@
-//! Worktrees: a checkout of its own for an agent, what it changed there, and clearing it away.
+//! Worktrees: a checkout of its own for an agent, what it changed there, merging it, and clearing it away.
 //!
 //! Invariants: nothing that an agent can write (configuration, attributes, hooks, index) makes git
 //! run a program for us; work that is committed nowhere and files that git does not know are never
@@ -9,6 +9,7 @@ mod create;
 mod diff;
 mod git;
 mod include;
+mod merge;
 mod remove;
 mod scratch_git_dir;
 
@@ -18,8 +19,9 @@ use std::path::{Path, PathBuf};
 use countersign_core::event::Worktree;
 
 pub use changes::{WorktreeStatus, status};
-pub use create::create;
+pub use create::{check_repository, create};
 pub use diff::{DiffFile, FileStatus, WorktreeDiff, diff};
+pub use merge::{MergeOutcome, merge};
 pub use remove::{DiscardWork, RemovalOutcome, remove};
 
 /// Why something could not be done with a worktree.
@@ -49,10 +51,10 @@ pub enum WorktreeError {
         at: String,
     },
     /// Git has no worktree there any more.
-    #[error("git knows no worktree at `{}`", .path.display())]
+    #[error("git has no worktree at `{}`", .path.display())]
     Unknown { path: PathBuf },
     /// What `.worktreeinclude` names is more than is copied.
-    #[error("`.worktreeinclude` names more than is copied into a worktree: {what}")]
+    #[error("`.worktreeinclude` names more than may be copied into a worktree: {what}")]
     IncludesTooMuch {
         /// The bound that was reached.
         what: String,

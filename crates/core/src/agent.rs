@@ -77,6 +77,7 @@ impl Agent {
 /// The state people see of a base state with so much open.
 pub(crate) fn visible_state(base: BaseState, open: OpenCounts) -> AgentState {
     match base {
+        // Ends come first: an agent that has ended waits for nobody, whatever is still open.
         BaseState::Done => AgentState::Done,
         BaseState::Error => AgentState::Error,
         BaseState::Stopped => AgentState::Stopped,

@@ -1,6 +1,6 @@
 //! Approvals: opened by an ask, ended once, their answer told and counted.
 //!
-//! Invariant: an approval leaves `pending` only through one [`Ending`], and never returns to it.
+//! Invariant: an approval leaves `pending` only through one [`ApprovalEnding`], and never returns to it.
 
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ pub const APPROVE: &str = "approve";
 pub const DENY: &str = "deny";
 /// How an ask ends that its asker took back.
 pub(crate) const CANCELLED: &str = "cancelled";
+/// Why an ask was cancelled that a second one for the same tool call replaced.
+pub const REPLACED: &str = "replaced by a later ask for the same tool call";
 /// How an ask ends that nobody answered in time.
 pub(crate) const EXPIRED: &str = "expired";
 /// How an ask ends whose asker is gone.
@@ -67,6 +69,7 @@ impl Approval {
 
     /// Whether the ask outlives its asker's connection.
     pub(crate) fn outlives_connection(&self) -> bool {
+        // With a key its asker can come back and find it; with a deadline it ends by itself.
         self.ask.idempotency_key.is_some() || self.ask.deadline.is_some()
     }
 
@@ -90,11 +93,12 @@ impl Approval {
         } else if option == DENY {
             ApprovalOutcome::Denied
         } else {
+            // An option with a name of its own is never an allow.
             ApprovalOutcome::Answered
         }
     }
 
-    /// Whether the asker was told before, so that a repeated answer can say so.
+    /// Whether `principal` opened it under its own key `key`.
     pub fn answers_key(&self, principal: &PrincipalKey, key: &str) -> bool {
         self.ask.by.key == *principal && self.ask.idempotency_key.as_deref() == Some(key)
     }

@@ -268,6 +268,7 @@ const COMBINING: &[(char, char)] = &[
 
 /// Whether a character is drawn onto the one before it.
 pub(crate) fn is_combining(c: char) -> bool {
+    // ASCII and nearly all of Latin lie below the table.
     if c < COMBINING[0].0 {
         return false;
     }

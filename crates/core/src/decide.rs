@@ -34,6 +34,7 @@ use crate::question::Question;
 use crate::rejection::Rejection;
 use crate::state::State;
 
+pub use agents::is_reserved;
 pub use answer::answer_again;
 pub use delegation::SPAWN_TOOL;
 
@@ -175,6 +176,7 @@ pub fn decide(
 /// Adds a change of state for every agent whose visible state the events move, unless they
 /// already say what the agent is from here on.
 fn announce_states(state: &State, events: &mut Vec<Event>) {
+    // Counted from the events, because the state does not have them yet.
     let mut open: BTreeMap<&AgentId, OpenCounts> = BTreeMap::new();
     let mut spoken_of: BTreeSet<&AgentId> = BTreeSet::new();
     for event in events.iter() {

@@ -32,9 +32,9 @@ pub use approvals::{
 pub use managed::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlan, AgentReady,
     AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
-    EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, PromptMessage, Protocol, RunEnd,
-    SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
-    TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
+    EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, PromptAttachment, PromptMessage,
+    Protocol, RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry,
+    TurnEnded, TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
 };
 pub use orchestration::{
     AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
@@ -127,6 +127,7 @@ macro_rules! events {
             pub fn decode(kind: &str, payload: &[u8]) -> Option<Result<Self, serde_json::Error>> {
                 match kind {
                     $($kind => Some(serde_json::from_slice(payload).map(Self::$name)),)*
+                    // A later version may have written it: readers leave it out instead of failing.
                     _ => None,
                 }
             }

@@ -30,6 +30,7 @@ impl GrantState {
 
     /// Whether it may still allow so many parts.
     pub(crate) fn has_left(&self, times: u32) -> bool {
+        // At least one, so that a grant that is used up never counts, whatever is asked of it.
         self.uses_left.is_none_or(|left| left >= times.max(1))
     }
 }

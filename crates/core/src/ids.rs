@@ -96,6 +96,8 @@ impl Timestamp {
         let (days, minute) = (minutes / 1_440, minutes % 1_440);
         // Days are counted from the first of March, so that the leap day is the year's last.
         let days = days + 719_468;
+        // An era has 400 years, after which the calendar repeats; 719,468 days lie between its
+        // beginning in the year 0 and 1970.
         let (era, day) = (days / 146_097, days % 146_097);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let day = day - (365 * year + year / 4 - year / 100);

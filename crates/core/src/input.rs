@@ -286,7 +286,7 @@ pub struct AskJudgment {
 pub struct GrantDraft {
     /// The rule. Whoever makes an input has seen to it that it can be read.
     pub rule: String,
-    /// What it says. In an [`Answer`] the answer itself says it, and this does not count.
+    /// What it says. In an [`ApprovalAnswer`] the answer itself says it, and this does not count.
     pub effect: Effect,
     /// Where it counts.
     pub scope: GrantScope,
@@ -340,6 +340,8 @@ pub struct ApprovalAnswer {
     pub message: Option<String>,
     /// The input to run instead.
     pub edited_input: Option<Json>,
+    /// The answers to what it asks people, one list for each question. They become an edited input.
+    pub answers: Option<Vec<Vec<String>>>,
     /// Whether the asker's turn ends with it: for denials to agents that the host runs.
     pub stop: bool,
     /// What to remember of it: an approving answer allows, a denying one denies. Only the answer
@@ -400,6 +402,7 @@ pub struct ConnectionPresence {
 impl ConnectionPresence {
     /// A connection opened.
     pub fn connected(&mut self, client: ClientId) {
+        // Announced twice, a connection must not lose that it reads events.
         self.connections.entry(client).or_insert(false);
     }
 

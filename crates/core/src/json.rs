@@ -53,6 +53,8 @@ impl Json {
     pub fn depth(&self) -> usize {
         let (mut depth, mut deepest) = (0_usize, 0);
         let (mut in_text, mut escaped) = (false, false);
+        // Bytes suffice: no byte of a longer UTF-8 character equals a bracket, a quote or a
+        // backslash.
         for byte in self.text().bytes() {
             match byte {
                 _ if escaped => escaped = false,
@@ -70,7 +72,7 @@ impl Json {
         deepest
     }
 
-    /// What it says, unless a key stands twice in it: then two readers may read two things.
+    /// What it says, unless a key appears twice in it: then two readers may read two things.
     pub fn parse_unique_keys(&self) -> Option<Value> {
         unique_keys::parse(self.text())
     }
@@ -78,6 +80,7 @@ impl Json {
     /// SHA-256 over the value with sorted keys and no blanks, so that two spellings of one
     /// value have one digest. In hexadecimal.
     pub fn canonical_digest(&self) -> String {
+        // Only a document nested too deeply for the parser is left as it was written.
         let canonical = serde_json::from_str(self.text()).map_or_else(
             |_| self.text().to_owned(),
             |value| sorted(value).to_string(),

@@ -8,6 +8,7 @@
 mod agent;
 mod approval;
 mod checkpoint;
+mod choice_question;
 mod combining;
 mod decide;
 pub mod event;
@@ -29,9 +30,10 @@ mod unique_keys;
 mod visible;
 
 pub use agent::{Agent, OpenCounts};
-pub use approval::{APPROVE, Approval, ApprovalEnd, DENY};
+pub use approval::{APPROVE, Approval, ApprovalEnd, DENY, REPLACED};
 pub use checkpoint::Checkpoint;
-pub use decide::{Decision, DecisionSubject, SPAWN_TOOL, answer_again, decide};
+pub use choice_question::{ASK_PERSON_TOOL, ChoiceQuestion, QuestionChoice, split_answers};
+pub use decide::{Decision, DecisionSubject, SPAWN_TOOL, answer_again, decide, is_reserved};
 pub use event::{Ask, CommittedEvent, Event};
 pub use grant::{AskerScope, GrantState};
 pub use ids::{
@@ -55,5 +57,5 @@ pub use state::State;
 pub use text::{
     error_causes, error_chain, truncate_text, truncate_to_tail, truncate_with_ellipsis,
 };
-pub use tool_input::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS};
+pub use tool_input::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS, find_subject};
 pub use visible::{TextLayout, hidden_count, visible};

@@ -49,16 +49,16 @@ pub const AGENT_STOP_MS: u64 = 2_000;
 
 /// What a managed agent said that is held before it is committed, in bytes: few rows for much text,
 /// and little to commit in front of an ask.
-pub const STORY_BYTES_HELD: usize = 32 * 1024;
+pub const TRANSCRIPT_BYTES_HELD: usize = 32 * 1024;
 
 /// The same in entries.
-pub const STORY_ENTRIES_HELD: usize = 256;
+pub const TRANSCRIPT_ENTRIES_HELD: usize = 256;
 
 /// The same in time: what people who follow an agent do not notice.
-pub const STORY_MS_HELD: u64 = 300;
+pub const TRANSCRIPT_MS_HELD: u64 = 300;
 
-/// How long the fact that an answer was told waits for something to be committed with.
-pub const TOLD_MS_HELD: u64 = 50;
+/// How long the fact that an answer was delivered waits for something to be committed with.
+pub const SETTLEMENTS_MS_HELD: u64 = 50;
 
 /// How long it takes at the least to hear the lines and bytes below of one agent. Nobody's words come
 /// faster; whoever floods waits, and leaves the processors to others.
@@ -76,8 +76,8 @@ pub const AGENT_LOG_BYTES_KEPT: usize = 1024;
 /// Requests of one agent that are served at one time, waits for terminals among them.
 pub const SERVED_AT_ONCE_MAX: usize = 512;
 
-/// Wishes of one agent that wait for an answer: each may hold a file open.
-pub const AGENT_WISHES_MAX: usize = 128;
+/// Requests of one agent for files and terminals that wait for an answer: each may hold a file open.
+pub const CLIENT_REQUESTS_MAX: usize = 128;
 
 /// Output of a terminal that is kept unless its agent wants another amount.
 pub const TERMINAL_OUTPUT_BYTES: usize = 256 * 1024;
@@ -91,6 +91,18 @@ pub const RECENT_ENDED_KEPT: usize = 2 * COMMIT_INPUTS_MAX;
 
 /// What the ended asks in memory may carry together.
 pub const RECENT_ENDED_BYTES_KEPT: usize = 4 * 1024 * 1024;
+
+/// Files that go with one message.
+pub const ATTACHMENTS_MAX: usize = 8;
+
+/// One file that goes with a message: what models take of an image, and half of what fits into a line.
+pub const ATTACHMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// What the files of one message may hold together: in base64 they fit into one line to an agent.
+pub const ATTACHMENTS_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Labels of one agent, or of one rule: people sort by a few.
+pub const LABELS_MAX: usize = 16;
 
 /// Options of one ask: what fits on a screen.
 pub const OPTIONS_MAX: usize = 32;

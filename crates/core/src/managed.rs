@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, PromptMessage, SpawnOptions,
-    TokenUsage, TranscriptEntry, Worktree,
+    AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, PromptAttachment, PromptMessage,
+    SpawnOptions, TokenUsage, TranscriptEntry, Worktree,
 };
 use crate::ids::{ApprovalId, Timestamp};
 use crate::json::Json;
 use crate::limits::{
-    AGENT_WISHES_MAX, ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, TOOL_CALLS_KNOWN_MAX,
+    ALLOWED_ACTIONS_SHOWN, ALLOWED_CHARS_SHOWN, CLIENT_REQUESTS_MAX, TOOL_CALLS_KNOWN_MAX,
 };
 
 /// What the host knows of an agent that it runs. The store keeps it as one document.
@@ -26,6 +26,9 @@ use crate::limits::{
 pub struct ManagedAgent {
     /// What it is started with.
     pub options: Arc<SpawnOptions>,
+    /// Whether an operator gave it its name. The name of a child is its orchestrator's choice until an
+    /// operator renames the child.
+    pub has_operator_name: bool,
     /// Which of its runs, counted from 1.
     pub run: u32,
     /// How far that run is.
@@ -158,6 +161,8 @@ impl Turn {
     pub(crate) fn record_entry(&mut self, entry: &TranscriptEntry) {
         match entry {
             TranscriptEntry::ToolUse { id, .. } => {
+                // Agents speak of one call several times. Beyond the bound a call is only not
+                // closed at the end.
                 if self.calls.len() < TOOL_CALLS_KNOWN_MAX && !self.calls.contains(id) {
                     self.calls.push(id.clone());
                 }
@@ -186,7 +191,11 @@ pub enum Duty {
         managed: Arc<ManagedAgent>,
     },
     /// Tell it what to do.
-    Prompt { turn: u32, messages: Vec<String> },
+    Prompt {
+        turn: u32,
+        messages: Vec<String>,
+        attachments: Vec<PromptAttachment>,
+    },
     /// End its turn.
     Interrupt { turn: u32 },
     /// Have it use the mode and the model that it is to use.
@@ -206,8 +215,10 @@ impl ManagedAgent {
     /// One that is to be started for the first time.
     pub(crate) fn new(options: Arc<SpawnOptions>, now: Timestamp) -> Self {
         Self {
+            has_operator_name: options.parent.is_none(),
             options,
             run: 0,
+            // Until its first run is requested, in the same commit.
             run_state: RunState::Gone,
             process: None,
             runner: Json::null(),
@@ -245,7 +256,7 @@ impl ManagedAgent {
     /// A request may go ahead, as far as that is kept.
     pub(crate) fn cover(&mut self, request: ApprovalId) {
         self.covered.push_back(request);
-        let surplus = self.covered.len().saturating_sub(AGENT_WISHES_MAX);
+        let surplus = self.covered.len().saturating_sub(CLIENT_REQUESTS_MAX);
         self.covered.drain(..surplus);
     }
 
@@ -291,18 +302,22 @@ pub(crate) fn duties(agent: &Agent, owed: impl Iterator<Item = Approval>) -> Vec
     let run = managed.run;
     match managed.run_state {
         RunState::Gone => Vec::new(),
+        // An agent that is to end is told nothing any more.
         RunState::Stopping => vec![Duty::Stop { run }],
+        // A process without a session is not enough: until that is open, the launch is still owed.
         RunState::Requested | RunState::Launched => vec![Duty::Launch {
             run,
             profile: agent.profile.clone(),
             managed: managed.clone(),
         }],
         RunState::Ready => {
+            // First, because the turn that runs may be waiting for them.
             let mut duties: Vec<Duty> = owed
                 .map(|approval| Duty::Answer(Box::new(approval)))
                 .collect();
             // Before the prompt, so that the turn runs in the mode and with the model that were chosen.
             duties.extend(configure_duty(managed));
+            // Owed while the turn runs; whoever performs it knows which turns were prompted.
             duties.extend(managed.turn.as_ref().map(prompt_duty));
             let interrupted = managed.turn.as_ref().filter(|turn| turn.interrupted);
             duties.extend(interrupted.map(|turn| Duty::Interrupt { turn: turn.number }));
@@ -322,8 +337,13 @@ fn configure_duty(managed: &ManagedAgent) -> Option<Duty> {
 
 fn prompt_duty(turn: &Turn) -> Duty {
     let messages = turn.messages.iter().map(PromptMessage::full_text);
+    let attachments = turn
+        .messages
+        .iter()
+        .flat_map(|message| &message.attachments);
     Duty::Prompt {
         turn: turn.number,
         messages: messages.collect(),
+        attachments: attachments.cloned().collect(),
     }
 }

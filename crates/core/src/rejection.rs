@@ -30,12 +30,10 @@ pub enum Rejection {
     #[error("not a usable rule: {0}")]
     BadGrant(String),
     /// The host does not run it.
-    #[error(
-        "agent '{0}' registered itself; only agents that the host started can be told what to do"
-    )]
+    #[error("agent '{0}' registered itself; only agents that the host started can be controlled")]
     NotManaged(AgentId),
     /// The host runs it, and alone says what it is.
-    #[error("agent '{0}' is run by the host, which alone says what it does")]
+    #[error("agent '{0}' is run by the host; only the host registers it and sets its status")]
     RunByHost(AgentId),
     /// Another agent has the name.
     #[error("another agent is called '{0}'; archive or rename it, or choose another name")]
@@ -43,6 +41,12 @@ pub enum Rejection {
     /// A name that could not be typed.
     #[error("'{0}' cannot be a name: use letters, digits, '-', '_' and '.'")]
     BadName(String),
+    /// A label that could not be typed.
+    #[error("'{0}' cannot be a label: use letters, digits, '-', '_' and '.' in its key and value")]
+    BadLabel(String),
+    /// A file that cannot go with a message.
+    #[error("the file cannot be attached: {0}")]
+    BadAttachment(String),
     /// No such kind of agent, and no command.
     #[error(
         "there is no agent called '{0}' in the catalog; `countersign agents` lists them, and --command runs any other"
@@ -51,8 +55,11 @@ pub enum Rejection {
     /// Neither an agent nor a command.
     #[error("name an agent of the catalog, or give a command")]
     NothingToRun,
+    /// MCP servers that no agent could be given.
+    #[error("these MCP servers cannot be used: {0}")]
+    BadMcpServers(&'static str),
     /// Its process is there.
-    #[error("agent '{0}' runs; end it first")]
+    #[error("agent '{0}' is running; end it first")]
     StillRuns(AgentId),
     /// It works where it was started.
     #[error("agent '{0}' has no worktree of its own")]
@@ -61,8 +68,14 @@ pub enum Rejection {
     #[error("agent '{0}' has no turn running")]
     NoTurn(AgentId),
     /// It has no session to go on with.
-    #[error("agent '{0}' cannot be resumed: it kept no session that it could go on with")]
+    #[error("agent '{0}' cannot be resumed: it has no session to resume")]
     CannotResume(AgentId),
+    /// It is ending; it can be started again when it has ended.
+    #[error("agent '{0}' is ending")]
+    AgentEnding(AgentId),
+    /// Starting it would fail, which shows before anything is started.
+    #[error("{0}")]
+    CannotStart(String),
     /// No other agent can begin from its session.
     #[error("agent '{agent}' cannot be forked: {why}")]
     CannotFork { agent: AgentId, why: &'static str },
@@ -90,6 +103,9 @@ pub enum Rejection {
     /// Somebody else answered first.
     #[error("approval '{}' was already resolved as '{}' by {}", .0.ask.id, resolution_of(.0), resolver_of(.0))]
     AlreadyResolved(Box<Approval>),
+    /// Somebody else answered first, so that no rule was made of this answer.
+    #[error("approval '{}' was already resolved as '{}' by {}; no rule was saved", .0.ask.id, resolution_of(.0), resolver_of(.0))]
+    NotRemembered(Box<Approval>),
     /// Somebody else answered the question first.
     #[error("question '{}' {}", .0.text.id, end_of(.0))]
     AlreadyAnswered(Box<Question>),
@@ -110,15 +126,21 @@ pub enum Rejection {
         options: Vec<String>,
     },
     /// An option named as approving is not offered, or says no by its very name.
-    #[error("'{0}' cannot be approving: choose among the options, and none that says no")]
+    #[error("'{0}' cannot count as an approval: name an option of the ask that does not deny")]
     ApprovingNotOffered(String),
     /// There is nothing to edit, or the answer does not allow.
     #[error(
-        "an edited input needs an ask with an input that can be edited, and an answer that allows"
+        "only an answer that allows can edit the input, and only if the ask has an input that can be edited"
     )]
     NothingToEdit,
+    /// It asks something, and an allow alone answers nothing.
+    #[error("approval '{0}' asks a question: answer it, or deny it")]
+    NeedsAnswers(ApprovalId),
+    /// The answers are not what was asked for.
+    #[error("the answers do not fit approval '{approval}': {why}")]
+    BadAnswers { approval: ApprovalId, why: String },
     /// There is no turn that would end, or the answer does not deny.
-    #[error("only a denial to an agent that the host runs can end its turn")]
+    #[error("only a denial can end a turn, and only the turn of an agent that the host runs")]
     NothingToStop,
     /// It is still open.
     #[error("approval '{0}' is still pending")]
@@ -150,7 +172,7 @@ pub enum Rejection {
     #[error("agent '{0}' is not an orchestrator; start one with `spawn --role orchestrator`")]
     NotAnOrchestrator(AgentId),
     /// Nobody gave it a ceiling.
-    #[error("orchestrator '{0}' may settle nothing: a person gives it a ceiling first")]
+    #[error("orchestrator '{0}' may answer no asks: a person must give it a ceiling first")]
     NoCeiling(AgentId),
     /// More than a person let it settle.
     #[error(
@@ -158,7 +180,7 @@ pub enum Rejection {
     )]
     AboveCeiling(AgentId),
     /// Nobody allowed the child.
-    #[error("orchestrator '{0}' has no allowed ask for this agent")]
+    #[error("orchestrator '{0}' has no permission to start this agent")]
     SpawnNotAllowed(AgentId),
     /// A child would have more than its parent.
     #[error("a child never gets {0} that its orchestrator does not have")]
@@ -167,7 +189,7 @@ pub enum Rejection {
     #[error("agent '{0}' was started by an orchestrator, and such agents never get a bypass")]
     NoBypassForChildren(AgentId),
     /// It has to be said what becomes of its children.
-    #[error("agent '{agent}' has agents of its own that run: {}; say whether they end or are kept", children.join(", "))]
+    #[error("agent '{agent}' started agents that still run: {}; say whether to end or to keep them", children.join(", "))]
     HasChildren {
         agent: AgentId,
         /// The names of those below it that run.
@@ -211,7 +233,7 @@ pub enum Rejection {
     #[error("kind '{0}' is the host's own and cannot be sent by others")]
     ReservedKind(String),
     /// Something open still needs it.
-    #[error("event {0} is still needed by something open")]
+    #[error("event {0} is still needed by something that is open")]
     StillNeeded(Seq),
 }
 

@@ -1,6 +1,6 @@
 //! What recovery starts from, and what each commit adds to it.
 //!
-//! Invariant: a store that writes every [`Changes`] with its events can give back the
+//! Invariant: a store that writes every [`CommitChanges`] with its events can give back the
 //! [`Snapshot`] from which [`State`](crate::State) goes on as if it had folded the whole log.
 
 use std::sync::Arc;

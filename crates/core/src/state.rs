@@ -83,6 +83,7 @@ pub struct State {
 /// What was touched since the last [`State::take_changes`].
 #[derive(Clone, Debug, Default)]
 struct TouchedIds {
+    // Ids instead of values: what changes several times in one commit is written once, at the end.
     agents: BTreeSet<AgentId>,
     approvals: BTreeSet<ApprovalId>,
     grants: BTreeSet<GrantId>,
@@ -164,6 +165,7 @@ impl State {
 
     /// The token with this hash, unless its time is over.
     pub fn find_token_by_hash(&self, hash: &str, now: Timestamp) -> Option<&AccessToken> {
+        // The time is checked here: an expired token stays in memory until the next one is made.
         let token = self.tokens.get(self.tokens_by_hash.get(hash)?)?;
         token
             .expires_at
@@ -189,6 +191,7 @@ impl State {
     /// The next instant at which something may end by time alone.
     pub fn next_deadline(&self, expiry_held_until: Timestamp) -> Option<Timestamp> {
         let expiry = self.deadlines.first();
+        // An earlier wake-up would find nothing that may expire.
         let expiry = expiry.map(|(at, _)| (*at).max(expiry_held_until));
         let lapse = self.lapses.first().map(|(at, _)| *at);
         expiry.into_iter().chain(lapse).min()
@@ -250,6 +253,7 @@ impl State {
             Event::ProcessesForgotten(e) => self.apply_forgotten(e),
             Event::RecordRedacted(e) => self.apply_redacted(e),
             Event::RecordPruned(e) => self.apply_pruned(e.before),
+            // Notices for readers: nothing in memory follows from them.
             Event::AgentInterruptRequested(_)
             | Event::ApprovalResolveRequested(_)
             | Event::ApprovalResolveRefused(_)

@@ -3,6 +3,8 @@
 //! Invariant: what is shown and bound to an approval and what the rules judge read these same
 //! names. With a second table, a field that only one side knows would be a way around the rules.
 
+use serde_json::{Map, Value};
+
 /// Names of the field with the command that a tool runs.
 pub const COMMAND_FIELDS: [&str; 4] = ["command", "cmd", "script", "commandLine"];
 
@@ -26,6 +28,18 @@ pub const PATH_FIELDS: [&str; 8] = [
     "absolute_path",
     "target_file",
 ];
+
+/// Names of fields that say what a tool is used on, if it has neither a command nor a file.
+const OTHER_SUBJECT_FIELDS: [&str; 4] = ["url", "query", "pattern", "description"];
+
+/// What a tool is used on, for the line that names an ask.
+pub fn find_subject(input: &Map<String, Value>) -> Option<&str> {
+    COMMAND_FIELDS
+        .iter()
+        .chain(&PATH_FIELDS)
+        .chain(&OTHER_SUBJECT_FIELDS)
+        .find_map(|name| input.get(*name)?.as_str())
+}
 
 #[cfg(test)]
 mod tests {

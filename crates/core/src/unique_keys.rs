@@ -1,6 +1,6 @@
 //! JSON that reads in only one way.
 //!
-//! Of a key that stands twice, some readers take the first and some the last. What the rules read
+//! Of a key that appears twice, some readers take the first and some the last. What the rules read
 //! must be what the tool will read, so such a document is not read at all.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads a document, unless a key stands twice in one object.
+/// Reads a document, unless a key appears twice in one object.
 pub(crate) fn parse(text: &str) -> Option<Value> {
     serde_json::from_str::<UniqueKeysValue>(text)
         .ok()
@@ -69,8 +69,9 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
         while let Some((key, UniqueKeysValue(value))) =
             fields.next_entry::<String, UniqueKeysValue>()?
         {
+            // Keys are compared after their escapes are resolved: `\u0062` and `b` are one key.
             if object.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
+                return Err(A::Error::custom("a key appears twice"));
             }
         }
         Ok(Value::Object(object))
@@ -82,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_stands_twice_is_not_read() {
+    fn a_key_that_appears_twice_is_not_read() {
         assert_eq!(parse(r#"{"command": "ls", "command": "rm"}"#), None);
         assert_eq!(parse(r#"[{"a": {"b": 1, "\u0062": 2}}]"#), None);
     }
 
     #[test]
-    fn everything_else_is_read_as_it_stands() {
+    fn everything_else_is_read_as_it_is() {
         let text = r#"{"a":[1,-2,1.5,true,null,"x"],"b":{"a":{}}}"#;
         assert_eq!(
             parse(text).map(|value| value.to_string()),

@@ -1,9 +1,9 @@
 //! Hostile text made safe to show: the one escaper for every screen, log line and notice.
 //!
-//! Invariants: the output has no control character except `\n` in [`Layout::Block`], and no character that draws
+//! Invariants: the output has no control character except `\n` in [`TextLayout::Block`], and no character that draws
 //! nothing, draws as a blank other than the space, or moves its neighbours. No text can forge `⟨412 spaces⟩`, since
 //! its brackets are escaped where they stand in the text. No more than [`MARKS_MAX`] marks are drawn onto one
-//! character, so that no text covers the lines around it. In [`Layout::Line`] different texts look different.
+//! character, so that no text covers the lines around it. In [`TextLayout::Line`] different texts look different.
 //!
 //! Deliberately absent: look-alike letters, which are visible, and truncation, since what is cut off is what is
 //! approved unseen.
@@ -87,6 +87,7 @@ pub fn visible(text: &str, layout: TextLayout) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let shown = render(text, layout);
+    // A backslash in a line is doubled only in front of what reads as an escape.
     if shown == text {
         Cow::Borrowed(text)
     } else {
@@ -96,7 +97,7 @@ pub fn visible(text: &str, layout: TextLayout) -> Cow<'_, str> {
 
 /// How many characters of `text` [`visible`] shows as an escape, in either layout, line breaks and tabs not counted.
 ///
-/// Zero means that each `\u{…}` and `\r` a person sees in [`Layout::Block`] stands in the text itself; a screen prints
+/// Zero means that each `\u{…}` and `\r` a person sees in [`TextLayout::Block`] stands in the text itself; a screen prints
 /// a warning for anything else.
 pub fn hidden_count(text: &str) -> usize {
     let mut marks = MarkRun::default();
@@ -137,6 +138,8 @@ fn render(text: &str, layout: TextLayout) -> String {
     let mut rest = text;
     let mut marks = MarkRun::default();
     while let Some(first) = rest.chars().next() {
+        // Blanks and backslashes are taken as whole runs, because their number decides how they are
+        // shown.
         let run = if is_blank(first, layout) {
             rest.find(|c| !is_blank(c, layout))
         } else if first == '\\' {
@@ -164,6 +167,7 @@ fn is_blank(c: char, layout: TextLayout) -> bool {
 }
 
 fn show_blanks(blanks: &str) -> String {
+    // Spaces and tabs are one byte each.
     let count = blanks.len();
     if count <= BLANKS_MAX {
         return blanks.replace('\t', "    ");
@@ -200,6 +204,7 @@ fn push_char(shown: &mut String, c: char, layout: TextLayout) {
 }
 
 fn is_hidden(c: char) -> bool {
+    // Nearly every character is one of these, and none of them is in the table.
     if (' '..='~').contains(&c) {
         return false;
     }

@@ -20,14 +20,13 @@ impl std::str::FromStr for AuditHead {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is not a head like 1042:9f86d081…, as `audit verify` prints it");
-        let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
-        if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        let seq = seq.parse().map_err(|_| wrong())?;
-        Ok(Self(Seq(seq), hash.to_ascii_lowercase()))
+        text.split_once(':')
+            .filter(|(_, hash)| hash.len() == 64)
+            .filter(|(_, hash)| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|(seq, hash)| Some(Self(Seq(seq.parse().ok()?), hash.to_ascii_lowercase())))
+            .ok_or_else(|| {
+                format!("`{text}` is not a head like 1042:9f86d081…, as `audit verify` prints it")
+            })
     }
 }
 
@@ -59,25 +58,26 @@ pub(crate) fn verify(
     } else {
         output::print(&report_text(&report))?;
     }
-    Ok(if report.problems.is_empty() {
-        CliExit::Ok
-    } else {
-        CliExit::Failure
-    })
+    Ok(CliExit::failure_if(!report.problems.is_empty()))
 }
 
 /// Writes every event as one line of JSON to stdout.
 pub(crate) fn export(database: &Path) -> Result<CliExit, CliError> {
     must_exist(database)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
+    // A flag, because the store wraps what the writer reports, and its kind is lost in that.
     let mut closed = false;
-    let mut write = |event: ExportedEvent| -> io::Result<()> {
-        serde_json::to_writer(&mut out, &event)?;
-        let written = out.write_all(b"\n");
-        closed |= matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
-        written
-    };
-    let exported = countersign_daemon::audit::export(database, None, None, &mut write);
+    let exported = countersign_daemon::audit::export(
+        database,
+        None,
+        None,
+        &mut |event: ExportedEvent| -> io::Result<()> {
+            serde_json::to_writer(&mut out, &event)?;
+            let written = out.write_all(b"\n");
+            closed |= matches!(&written, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+            written
+        },
+    );
     let flushed = out.flush();
     if closed || matches!(&flushed, Err(error) if error.kind() == io::ErrorKind::BrokenPipe) {
         return Err(CliError::OutputClosed);
@@ -91,10 +91,10 @@ fn must_exist(database: &Path) -> Result<(), CliError> {
     if database.exists() {
         return Ok(());
     }
-    Err(CliError::Failed {
-        what: format!("there is no record at `{}`", database.display()),
-        hint: Some("set COUNTERSIGN_HOME to the folder it is in".into()),
-    })
+    Err(
+        CliError::failed(format!("there is no record at `{}`", database.display()))
+            .with_hint("set COUNTERSIGN_HOME to the folder it is in"),
+    )
 }
 
 fn failed(error: StoreError, what: &str) -> CliError {

@@ -5,6 +5,7 @@ mod agent_tree;
 mod agents;
 mod args;
 pub(crate) mod ask;
+mod ask_selection;
 mod audit;
 mod bypass;
 mod ceiling;
@@ -25,6 +26,7 @@ mod replace;
 mod rules;
 pub(crate) mod runner;
 mod runners;
+mod service;
 pub(crate) mod shutdown;
 mod spawn;
 mod status;
@@ -35,38 +37,70 @@ mod up;
 pub(crate) mod worktree;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use countersign_protocol::Method;
+use serde::Serialize;
 
 use crate::client::{HostAddress, HostClient, HostEndpoint};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::paths::HostPaths;
-use crate::{demo, watch};
+use crate::{completion, demo, man_pages, output, watch};
 
 /// One inbox between AI agents and the machine they work on.
 #[derive(Parser)]
-#[command(name = "countersign", version, after_long_help = CliExit::help(), disable_help_subcommand = true)]
+#[command(name = "countersign", version, after_long_help = closing_help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(subcommand)]
-    pub(crate) command: CliCommand,
+    pub(crate) command: Option<CliCommand>,
 }
 
 /// What every command understands.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct CommonArgs {
-    /// Print JSON: one document, or one per line for events
+    /// Print JSON, errors included: one document, or one per line where events are followed
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
+    /// When to use colour; `NO_COLOR` turns it off as well
+    #[arg(
+        long,
+        global = true,
+        display_order = 901,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    color: ColorArg,
     /// Connect over TCP to `ws://HOST:PORT/` (or set `COUNTERSIGN_URL`); needs a token
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
     url: Option<String>,
     /// Read the token from this file instead of `COUNTERSIGN_TOKEN`
     #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum ColorArg {
+    /// On a terminal
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColorArg> for anstream::ColorChoice {
+    fn from(color: ColorArg) -> Self {
+        match color {
+            ColorArg::Auto => Self::Auto,
+            ColorArg::Always => Self::Always,
+            ColorArg::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -81,10 +115,15 @@ pub(crate) enum CliCommand {
     )]
     Status,
     /// Check the installation and suggest fixes
-    #[command(after_help = "Exits with 1 if any check fails; warnings alone exit with 0.")]
+    #[command(
+        after_help = "Examples:\n  countersign doctor\n  countersign doctor --json\n\nExits with 1 if any check fails; warnings alone exit with 0."
+    )]
     Doctor,
     /// List the agents that can be started here
-    Agents(agents::AgentsArgs),
+    #[command(
+        after_help = "Examples:\n  countersign agents\n  countersign agents --json | jq -r '.agents[] | select(.installed) | .name'"
+    )]
+    Agents,
     /// Start an agent
     Spawn(Box<spawn::SpawnArgs>),
     /// List agents, those that need you first
@@ -98,12 +137,17 @@ pub(crate) enum CliCommand {
     /// Wait until agents are idle
     Wait(steer::WaitArgs),
     /// Restart an agent on its session
-    #[command(after_help = "Example:\n  countersign resume builder")]
+    #[command(after_help = "Examples:\n  countersign resume builder")]
     Resume(steer::ResumeArgs),
+    /// Start a second agent from a copy of an agent's session
+    Fork(agents::ForkArgs),
     /// Archive an agent
     Archive(steer::ArchiveArgs),
+    /// Restore an archived agent
+    #[command(after_help = "Examples:\n  countersign unarchive builder")]
+    Unarchive(steer::UnarchiveArgs),
     /// Rename an agent
-    #[command(after_help = "Example:\n  countersign rename builder api-builder")]
+    #[command(after_help = "Examples:\n  countersign rename builder api-builder")]
     Rename(steer::RenameArgs),
     /// Change the mode or model of an agent
     Configure(steer::ConfigureArgs),
@@ -111,22 +155,25 @@ pub(crate) enum CliCommand {
     Logs(logs::LogsArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),
-    /// Remove agents' worktrees
-    #[command(subcommand)]
+    /// List, merge and remove agents' worktrees
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign worktree list\n  countersign worktree merge builder\n  countersign worktree remove builder"
+    )]
     Worktree(worktree::WorktreeCommand),
     /// List open asks and questions, oldest first
     #[command(
-        after_help = "Examples:\n  countersign inbox\n  countersign inbox --agent builder --json"
+        after_help = "Examples:\n  countersign inbox\n  countersign inbox --agent builder --json\n  countersign inbox --label team=web"
     )]
     Inbox(inbox::InboxArgs),
-    /// Show an ask or question in full
+    /// Show an ask or question
     #[command(
-        after_help = "Examples:\n  countersign show 1a2b3c4d\n  countersign show question-1a2b3c4d --json"
+        after_help = "Examples:\n  countersign show 1a2b3c4d\n  countersign show 1a2b3c4d --full\n  countersign show question-1a2b3c4d --json"
     )]
     Show(inbox::ShowArgs),
-    /// Allow an ask
+    /// Allow asks
     Approve(decide::ApproveArgs),
-    /// Deny an ask
+    /// Deny asks
     Deny(decide::DenyArgs),
     /// Answer a question
     Answer(decide::AnswerArgs),
@@ -138,97 +185,118 @@ pub(crate) enum CliCommand {
     /// Ask for permission from a script and wait for the answer
     Ask(ask::AskArgs),
     /// Create, list and revoke tokens
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign token create --role operator --name ci\n  countersign token list"
+    )]
     Token(token::TokenCommand),
     /// Verify, prune and export the audit log
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign audit verify\n  countersign audit export > record.jsonl"
+    )]
     Audit(audit::AuditCommand),
     /// List, add and test rules
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign rules list\n  countersign rules add 'Bash(cargo test:*)' --project\n  countersign rules explain 'make && git push'"
+    )]
     Rules(rules::RulesCommand),
     /// Allow all asks of an agent for a limited time
     Bypass(bypass::BypassArgs),
     /// Limit what an orchestrator may approve
     Ceiling(ceiling::CeilingArgs),
     /// Connect sessions you start yourself (Claude Code hooks)
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign hook install claude\n  countersign hook uninstall claude"
+    )]
     Hook(hook::HookCommand),
     /// Deny all open asks and interrupt all agents
     Stop(stop::StopArgs),
     /// Serve the host's tools to an agent as an MCP server on stdin and stdout
     Mcp(crate::mcp::McpArgs),
-    /// Print a one-time link to the web page
-    #[command(after_help = "Example:\n  xdg-open \"$(countersign open)\"")]
-    Open,
-    /// Print shell completions
+    /// Start the host at login (systemd or launchd)
     #[command(
-        after_help = "Example:\n  countersign completions bash > ~/.local/share/bash-completion/completions/countersign"
+        subcommand,
+        after_help = "Examples:\n  countersign service install\n  countersign service status"
     )]
+    Service(service::ServiceCommand),
+    /// Print a one-time link to the web page
+    #[command(after_help = "Examples:\n  xdg-open \"$(countersign open)\"")]
+    Open,
+    /// Print what a shell needs to complete commands, names and ids
+    #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder, which must exist
+        folder: PathBuf,
+    },
     #[command(subcommand, hide = true)]
     Demo(demo::DemoCommand),
-    /// Stand between the host and one agent
+    /// Run one agent for the host
     #[command(hide = true)]
     Runner(runner::RunnerArgs),
 }
 
-impl CliCommand {
+/// What follows the options in `countersign --help`.
+fn closing_help() -> String {
+    format!(
+        "Examples:\n  \
+         countersign up --detach\n  \
+         countersign spawn --agent claude --name fix --worktree 'Fix the failing test'\n  \
+         countersign watch\n\n{}",
+        CliExit::help()
+    )
+}
+
+const COMPLETIONS_HELP: &str = "Examples:
+  countersign completions bash > ~/.local/share/bash-completion/completions/countersign
+  countersign completions zsh > ~/.zfunc/_countersign   # with ~/.zfunc in fpath
+  countersign completions fish > ~/.config/fish/completions/countersign.fish
+
+Names of agents and ids of asks come from the running host. Without one, only commands and options
+are completed.";
+
+impl Cli {
     /// Whether the command runs a host.
     pub(crate) fn needs_threads(&self) -> bool {
-        matches!(self, Self::Up(_))
+        matches!(self.command, Some(CliCommand::Up(_)))
     }
 }
 
 /// The commands as `--help` lists them.
-const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
+const COMMAND_GROUPS: [(&str, &str); 6] = [
     (
         "Run agents",
-        &[
-            "agents",
-            "spawn",
-            "ls",
-            "send",
-            "interrupt",
-            "wait",
-            "logs",
-            "diff",
-            "kill",
-            "resume",
-            "rename",
-            "configure",
-            "archive",
-            "worktree",
-        ],
+        "agents spawn ls send interrupt wait logs diff kill resume fork rename configure archive unarchive worktree",
     ),
-    (
-        "Decide",
-        &[
-            "inbox", "show", "approve", "deny", "answer", "watch", "stop",
-        ],
-    ),
-    ("Rules", &["rules", "bypass", "ceiling"]),
-    ("Record", &["events", "audit"]),
-    ("Connect", &["ask", "hook", "mcp", "token"]),
+    ("Decide", "inbox show approve deny answer watch stop"),
+    ("Rules", "rules bypass ceiling"),
+    ("Record", "events audit"),
+    ("Connect", "ask hook mcp token"),
     (
         "Host",
-        &["up", "down", "status", "doctor", "open", "completions"],
+        "up down status doctor service open completions help",
     ),
 ];
 
 /// The command line with its commands in groups, and with help texts that only clap wraps.
-fn arranged_command() -> clap::Command {
-    let command = join_help_paragraphs(Cli::command());
+pub(crate) fn arranged_command() -> clap::Command {
+    let command = completion::add_value_completers(join_help_paragraphs(Cli::command()));
     let mut template = String::from("{about}\n\n{usage-heading} {usage}\n");
     for (heading, names) in COMMAND_GROUPS {
         let _ = writeln!(template, "\n{heading}:");
-        for name in names {
-            let about = command
-                .find_subcommand(name)
-                .and_then(clap::Command::get_about);
-            let about = about.cloned().unwrap_or_default();
+        for name in names.split(' ') {
+            let found = command.find_subcommand(name);
+            let about = found.and_then(clap::Command::get_about).cloned();
+            // `help` is made by clap, later.
+            let about = about.unwrap_or_else(|| "Show the help of a command".into());
             let _ = writeln!(template, "  {name:<13}{about}");
         }
     }
@@ -266,12 +334,17 @@ impl Cli {
 
     pub(crate) async fn run(self) -> Result<CliExit, CliError> {
         let common = &self.common;
-        match self.command {
-            CliCommand::Up(args) => Box::pin(up::up(args)).await,
+        anstream::ColorChoice::from(common.color).write_global();
+        let Some(command) = self.command else {
+            return Box::pin(without_command(common)).await;
+        };
+        // The large futures are boxed, so that the small commands do not carry their size.
+        match command {
+            CliCommand::Up(args) => Box::pin(up::up(common, args)).await,
             CliCommand::Down(args) => down::down(common, args).await,
             CliCommand::Status => status::status(common).await,
             CliCommand::Doctor => doctor::doctor(common).await,
-            CliCommand::Agents(args) => agents::agents(common, args).await,
+            CliCommand::Agents => agents::agents(common).await,
             CliCommand::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
             CliCommand::Ls(args) => ls::ls(common, args).await,
             CliCommand::Send(args) => Box::pin(steer::send(common, args)).await,
@@ -279,7 +352,9 @@ impl Cli {
             CliCommand::Kill(args) => kill::kill(common, args).await,
             CliCommand::Wait(args) => steer::wait(common, args).await,
             CliCommand::Resume(args) => steer::resume(common, args).await,
+            CliCommand::Fork(args) => agents::fork(common, args).await,
             CliCommand::Archive(args) => steer::archive(common, args).await,
+            CliCommand::Unarchive(args) => steer::unarchive(common, args).await,
             CliCommand::Rename(args) => steer::rename(common, args).await,
             CliCommand::Configure(args) => steer::configure(common, args).await,
             CliCommand::Logs(args) => Box::pin(logs::logs(common, args)).await,
@@ -300,8 +375,10 @@ impl Cli {
             CliCommand::Ceiling(args) => ceiling::ceiling(common, args).await,
             CliCommand::Hook(command) => hook::hook(common, command),
             CliCommand::Stop(args) => stop::stop(common, args).await,
+            CliCommand::Service(command) => service::service(common, command),
             CliCommand::Open => open::open(common).await,
             CliCommand::Completions { shell } => completions(shell),
+            CliCommand::Man { folder } => man(&folder),
             CliCommand::Demo(command) => Box::pin(demo::run(command)).await,
             CliCommand::Mcp(args) => crate::mcp::mcp(args),
             CliCommand::Runner(args) => runner::runner(args).await,
@@ -309,10 +386,32 @@ impl Cli {
     }
 }
 
+/// On a terminal the live screen; elsewhere the help, and it is an error that no command was given.
+async fn without_command(common: &CommonArgs) -> Result<CliExit, CliError> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let help = arranged_command().render_help().ansi().to_string();
+        output::print(&help)?;
+        return Ok(CliExit::Usage);
+    }
+    // Without a host the hint says how to start one, instead of an empty screen that waits for it.
+    drop(common.connect().await?);
+    watch::watch(&common.endpoint()?, "").await
+}
+
 fn completions(shell: clap_complete::Shell) -> Result<CliExit, CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "countersign", &mut script);
-    crate::output::print(&String::from_utf8_lossy(&script))?;
+    output::print(&completion::registration(shell)?)?;
+    Ok(CliExit::Ok)
+}
+
+fn man(folder: &Path) -> Result<CliExit, CliError> {
+    let pages = man_pages::write_pages(arranged_command(), folder);
+    let pages = pages.map_err(|source| {
+        CliError::io(
+            format!("could not write into `{}`", folder.display()),
+            source,
+        )
+    })?;
+    output::print(&format!("{pages} pages\n"))?;
     Ok(CliExit::Ok)
 }
 
@@ -320,43 +419,57 @@ impl CommonArgs {
     /// Where the host is, and with which token.
     pub(crate) fn endpoint(&self) -> Result<HostEndpoint, CliError> {
         let token = self.token()?;
-        let Some(url) = self
-            .url
-            .clone()
-            .or_else(|| environment_variable("COUNTERSIGN_URL"))
-        else {
+        let url = self.url.clone();
+        let Some(url) = url.or_else(|| environment_variable("COUNTERSIGN_URL")) else {
             let paths = HostPaths::from_environment()?;
+            // Whoever can replace the socket can take the answers that are meant for the host.
             paths.check_runtime_dir()?;
-            return Ok(HostEndpoint {
-                address: HostAddress::Socket(paths.socket),
-                token,
-                agent_id: None,
-            });
+            let address = HostAddress::Socket(paths.socket);
+            return Ok(HostEndpoint { address, token });
         };
+        // On the socket the kernel says which user calls. TCP does not, so a token has to.
         if token.is_none() {
-            return Err(CliError::Usage {
-                what: "a connection over TCP needs a token".into(),
-                hint: Some("set COUNTERSIGN_TOKEN or give --token-file".into()),
-            });
+            return Err(CliError::usage("a connection over TCP needs a token")
+                .with_hint("set COUNTERSIGN_TOKEN or give --token-file"));
         }
-        Ok(HostEndpoint {
-            address: HostAddress::parse_url(&url)?,
-            token,
-            agent_id: None,
-        })
+        let address = HostAddress::parse_url(&url)?;
+        Ok(HostEndpoint { address, token })
+    }
+
+    /// Whether the host is reached over TCP, so that its files may be on another machine.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.url.is_some() || environment_variable("COUNTERSIGN_URL").is_some()
     }
 
     pub(crate) async fn connect(&self) -> Result<HostClient, CliError> {
         HostClient::connect(&self.endpoint()?).await
     }
 
+    /// Connects for one call.
+    pub(crate) async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Result, CliError> {
+        Ok(self.connect().await?.call::<M>(params).await?)
+    }
+
+    /// Prints a result on stdout: as JSON where that was asked for, else as `text` has it.
+    pub(crate) fn print(
+        &self,
+        result: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<CliExit, CliError> {
+        if self.json {
+            output::print_json(result)?;
+        } else {
+            output::print(&text())?;
+        }
+        Ok(CliExit::Ok)
+    }
+
     fn token(&self) -> Result<Option<String>, CliError> {
         let Some(path) = &self.token_file else {
             return Ok(environment_variable("COUNTERSIGN_TOKEN"));
         };
-        let text = std::fs::read_to_string(path).map_err(|source| {
-            CliError::io(format!("could not read `{}`", path.display()), source)
-        })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| CliError::file("read", path, source))?;
         Ok(Some(text.trim().to_owned()))
     }
 }
@@ -368,6 +481,7 @@ fn environment_variable(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap_complete::engine::ArgValueCompleter;
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_explains_itself() {
@@ -375,8 +489,10 @@ mod tests {
         command.clone().debug_assert();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             assert!(sub.get_about().is_some(), "{}", sub.get_name());
-            let groups = COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter());
-            let listed = groups.filter(|name| **name == sub.get_name()).count();
+            let groups = COMMAND_GROUPS
+                .iter()
+                .flat_map(|(_, names)| names.split(' '));
+            let listed = groups.filter(|name| *name == sub.get_name()).count();
             assert_eq!(listed, 1, "{} is in one group", sub.get_name());
         }
         assert!(
@@ -386,6 +502,46 @@ mod tests {
                 .to_string()
                 .contains("11  no such id")
         );
+    }
+
+    #[test]
+    fn every_help_has_examples() {
+        let mut command = arranged_command();
+        command.build();
+        let mut without = Vec::new();
+        each_visible(&command, &mut |sub| {
+            let help = sub.clone().render_long_help().to_string();
+            if !help.contains("\nExamples:\n  ") {
+                without.push(sub.get_display_name().unwrap_or_default().to_owned());
+            }
+        });
+        assert_eq!(without, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_argument_that_takes_a_name_or_an_id_completes_it() {
+        let mut without = Vec::new();
+        each_visible(&arranged_command(), &mut |sub| {
+            for arg in sub.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let takes_one = ["Name or id", "Names or ids", "Id of", "Ids of", "Id from"]
+                    .iter()
+                    .any(|begin| help.starts_with(begin));
+                if takes_one && arg.get::<ArgValueCompleter>().is_none() {
+                    without.push(format!("{} {}", sub.get_name(), arg.get_id()));
+                }
+            }
+        });
+        assert_eq!(without, Vec::<String>::new());
+    }
+
+    fn each_visible(command: &clap::Command, visit: &mut impl FnMut(&clap::Command)) {
+        visit(command);
+        for sub in command.get_subcommands() {
+            if !sub.is_hide_set() && sub.get_name() != "help" {
+                each_visible(sub, visit);
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_protocol::{
@@ -47,23 +47,24 @@ pub(crate) enum HostAddress {
 impl HostAddress {
     /// Reads `ws://HOST:PORT/`.
     pub(crate) fn parse_url(text: &str) -> Result<Self, CliError> {
-        let wrong = || {
-            CliError::usage(format!(
+        let uri: Option<tungstenite::http::Uri> = text.parse().ok();
+        let uri = uri.filter(|uri| uri.scheme_str() == Some("ws"));
+        let authority = uri.as_ref().and_then(|uri| uri.authority());
+        match (&uri, authority) {
+            (Some(uri), Some(authority))
+                // Without a port one would have to be guessed. A name or password in an address would
+                // be printed with it in messages.
+                if authority.port().is_some() && !authority.as_str().contains('@') =>
+            {
+                Ok(Self::Tcp {
+                    url: uri.to_string(),
+                    authority: authority.to_string(),
+                })
+            }
+            _ => Err(CliError::usage(format!(
                 "`{text}` is not a host's address: use `ws://HOST:PORT/`"
-            ))
-        };
-        let uri: tungstenite::http::Uri = text.parse().map_err(|_| wrong())?;
-        let authority = uri.authority().ok_or_else(wrong)?;
-        if uri.scheme_str() != Some("ws")
-            || authority.port().is_none()
-            || authority.as_str().contains('@')
-        {
-            return Err(wrong());
+            ))),
         }
-        Ok(Self::Tcp {
-            url: uri.to_string(),
-            authority: authority.to_string(),
-        })
     }
 }
 
@@ -82,8 +83,16 @@ pub(crate) struct HostEndpoint {
     pub(crate) address: HostAddress,
     /// On the socket the host knows us by our uid, and a token only narrows that.
     pub(crate) token: Option<String>,
-    /// The agent that the token is for.
-    pub(crate) agent_id: Option<String>,
+}
+
+impl HostEndpoint {
+    /// The host of this user, whom the socket alone identifies.
+    pub(crate) fn local(socket: &Path) -> Self {
+        Self {
+            address: HostAddress::Socket(socket.to_owned()),
+            token: None,
+        }
+    }
 }
 
 /// Why a call has no result.
@@ -95,7 +104,7 @@ pub(crate) enum CallError {
     Lost(#[source] Box<tungstenite::Error>),
     #[error("no answer to `{method}`")]
     Slow { method: &'static str },
-    #[error("an answer to `{method}` that does not fit")]
+    #[error("the answer to `{method}` was not understood")]
     Unexpected {
         method: &'static str,
         #[source]
@@ -146,27 +155,36 @@ impl HostRefusal {
         }
     }
 
+    /// Whether an answer that was to be remembered came too late.
+    pub(crate) fn saved_no_rule(&self) -> bool {
+        self.data
+            .get("remembered")
+            .is_some_and(|saved| saved.as_array().is_some_and(Vec::is_empty))
+    }
+
     /// The message, with who and when for an answer that came too late.
     pub(crate) fn describe(&self) -> String {
-        let text = |key: &str| self.data.get(key).and_then(Value::as_str);
         if self.reason != Some(Reason::AlreadyResolved) {
             return self.message.clone();
         }
-        let by = self
-            .data
-            .pointer("/approval/resolved_by/name")
-            .or_else(|| self.data.pointer("/resolved_by/name"));
         let mut message = self.message.clone();
-        if let Some(resolution) = text("resolution") {
+        if let Some(resolution) = self.text_at("/resolution") {
             let _ = write!(message, "\n  it ended as `{resolution}`");
-            if let Some(by) = by.and_then(Value::as_str) {
+            let by = self
+                .text_at("/approval/resolved_by/name")
+                .or_else(|| self.text_at("/resolved_by/name"));
+            if let Some(by) = by {
                 let _ = write!(message, " by {by}");
             }
-            if let Some(at) = text("resolved_at") {
+            if let Some(at) = self.text_at("/resolved_at") {
                 let _ = write!(message, " at {at}");
             }
         }
         message
+    }
+
+    fn text_at(&self, pointer: &str) -> Option<&str> {
+        self.data.pointer(pointer)?.as_str()
     }
 }
 
@@ -192,7 +210,6 @@ struct IncomingMessage<'a> {
     error: Option<ErrorObject>,
 }
 
-/// A connection to a host.
 pub(crate) struct HostClient {
     socket: WebSocketStream<Box<dyn ByteStream>>,
     next_id: u64,
@@ -203,16 +220,13 @@ impl HostClient {
     /// Connects and, where there is a token, says who we are before anything else.
     pub(crate) async fn connect(endpoint: &HostEndpoint) -> Result<Self, CliError> {
         let address = endpoint.address.to_string();
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
-        let source = |source| CliError::NoHost {
-            address: address.clone(),
-            source,
+        let stream = match timeout(CONNECT, open(&endpoint.address)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(source)) => return Err(CliError::NoHost { address, source }),
+            Err(late) => return Err(CliError::no_answer(address, late)),
         };
-        let stream = timeout(CONNECT, open(&endpoint.address))
-            .await
-            .map_err(|_| source(late()))?
-            .map_err(source)?;
         let url = match &endpoint.address {
+            // Not resolved: the handshake only needs some name, and the host accepts this one.
             HostAddress::Socket(_) => "ws://localhost/rpc",
             HostAddress::Tcp { url, .. } => url.as_str(),
         };
@@ -220,13 +234,14 @@ impl HostClient {
             .max_frame_size(Some(FRAME_BYTES_MAX))
             .max_message_size(Some(FRAME_BYTES_MAX));
         let handshake = client_async_with_config(url, stream, Some(config));
-        let (socket, _) = timeout(CONNECT, handshake)
-            .await
-            .map_err(|_| source(late()))?
-            .map_err(|error| CliError::Handshake {
-                address: address.clone(),
-                source: Box::new(error),
-            })?;
+        let (socket, _) = match timeout(CONNECT, handshake).await {
+            Ok(Ok(upgraded)) => upgraded,
+            Ok(Err(error)) => {
+                let source = Box::new(error);
+                return Err(CliError::Handshake { address, source });
+            }
+            Err(late) => return Err(CliError::no_answer(address, late)),
+        };
         let mut client = Self {
             socket,
             next_id: 0,
@@ -235,7 +250,6 @@ impl HostClient {
         if endpoint.token.is_some() {
             let params = AuthParams {
                 token: endpoint.token.clone(),
-                agent_id: endpoint.agent_id.clone(),
                 ..AuthParams::default()
             };
             client.call::<method::Authenticate>(&params).await?;
@@ -297,6 +311,8 @@ impl HostClient {
                 serde_json::from_str(&text).map_err(|error| unexpected("a request", error))?;
             if frame.method.is_some() {
                 self.keep_event(&text)?;
+            // An error without an id is about a frame that the host could not read, and only one
+            // request is open at a time. Other ids belong to calls that were given up.
             } else if frame.id.as_u64() == Some(id) || (frame.id.is_null() && frame.error.is_some())
             {
                 return finish(&frame);
@@ -311,6 +327,8 @@ impl HostClient {
         else {
             return Ok(());
         };
+        // Dropping one event would leave a gap that nobody notices. A lost connection is noticed, and
+        // read again from the cursor.
         if self.events.len() >= EVENTS_KEPT_MAX {
             return Err(CallError::closed());
         }
@@ -356,6 +374,7 @@ async fn open(address: &HostAddress) -> io::Result<Box<dyn ByteStream>> {
         HostAddress::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
         HostAddress::Tcp { authority, .. } => {
             let stream = TcpStream::connect(authority).await?;
+            // Requests are small and go one by one: waiting to fill a packet would only delay them.
             stream.set_nodelay(true)?;
             Ok(Box::new(stream))
         }

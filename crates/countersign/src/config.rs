@@ -1,7 +1,9 @@
 //! The configuration file: where to listen, under which names, and what holds for agents.
 
+mod profile;
 mod questions;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,6 +16,7 @@ use serde::Deserialize;
 
 use crate::error::CliError;
 
+pub(crate) use self::profile::ProfileConfig;
 pub(crate) use self::questions::QuestionsConfig;
 
 /// The default address of a host.
@@ -40,6 +43,9 @@ pub(crate) struct HostConfig {
     pub(crate) hook: HookConfig,
     #[serde(default)]
     pub(crate) questions: QuestionsConfig,
+    /// What `spawn --profile NAME` stands for.
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, ProfileConfig>,
 }
 
 /// What holds for callers on TCP.
@@ -73,6 +79,8 @@ impl Default for HookConfig {
         Self {
             limit_seconds: LimitSeconds::default(),
             on_timeout: HookEnd::Deny,
+            // As if there were no Countersign: a host that is stopped must not lock people out of their
+            // own tools.
             without_host: ask(),
         }
     }
@@ -105,9 +113,8 @@ impl TryFrom<i64> for LimitSeconds {
     type Error = String;
 
     fn try_from(seconds: i64) -> Result<Self, String> {
-        let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
-        let seconds = u64::try_from(seconds).ok().filter(fits);
-        let message = format!("`limit_seconds` is between 1 and {}", Self::MAX);
+        let seconds = within(seconds, Self::MAX);
+        let message = format!("`limit_seconds` must be between 1 and {}", Self::MAX);
         seconds.map(Self).ok_or(message)
     }
 }
@@ -144,16 +151,20 @@ impl TryFrom<i64> for AloneMinutes {
     type Error = String;
 
     fn try_from(minutes: i64) -> Result<Self, String> {
-        let fits = |minutes: &u64| (1..=Self::MAX).contains(minutes);
-        let minutes = u64::try_from(minutes).ok().filter(fits);
-        minutes.map(Self).ok_or_else(|| {
+        within(minutes, Self::MAX).map(Self).ok_or_else(|| {
             format!(
-                "`alone_minutes` is between 1 and {}: agents without a host end some time; \
+                "`alone_minutes` must be between 1 and {}: agents cannot run without a host for ever; \
                  `countersign down --all` ends them at once",
                 Self::MAX
             )
         })
     }
+}
+
+/// A number between 1 and `max`.
+fn within(number: i64, max: u64) -> Option<u64> {
+    let number = u64::try_from(number).ok()?;
+    (1..=max).contains(&number).then_some(number)
 }
 
 /// Where to listen for TCP.
@@ -174,6 +185,7 @@ impl std::str::FromStr for ListenSetting {
         let address: SocketAddr = text
             .parse()
             .map_err(|_| format!("`{text}` is no address like `127.0.0.1:7766`, nor `none`"))?;
+        // There is no TLS: beyond this machine a token would travel readable.
         if !address.ip().is_loopback() {
             return Err(format!(
                 "`{text}` is not a loopback address: reach the host through a tunnel instead"
@@ -195,15 +207,10 @@ impl HostConfig {
     /// Reads the file; none is the same as an empty one.
     pub(crate) fn load(path: &Path) -> Result<Self, CliError> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text).map_err(|what| CliError::Failed {
-                what: format!("`{}` {what}", path.display()),
-                hint: None,
-            }),
+            Ok(text) => Self::parse(&text)
+                .map_err(|what| CliError::failed(format!("`{}` {what}", path.display()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(CliError::io(
-                format!("could not read `{}`", path.display()),
-                source,
-            )),
+            Err(source) => Err(CliError::file("read", path, source)),
         }
     }
 
@@ -242,6 +249,7 @@ mod tests {
             },
             hook: HookConfig::default(),
             questions: QuestionsConfig::default(),
+            profiles: BTreeMap::new(),
         };
         assert_eq!(config, expected);
         assert_eq!(
@@ -259,7 +267,7 @@ mod tests {
         let error = HostConfig::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`, `profiles`"
         );
     }
 
@@ -282,7 +290,7 @@ mod tests {
         for wrong in ["0", "-1", "10081"] {
             let error = read(wrong).unwrap_err();
             assert!(
-                error.starts_with("line 2: `alone_minutes` is between 1 and 10080"),
+                error.starts_with("line 2: `alone_minutes` must be between 1 and 10080"),
                 "{error}"
             );
         }

@@ -25,7 +25,7 @@ pub(crate) struct DemoAgentArgs {
     /// One of the demo's own scripts
     #[arg(conflicts_with = "script")]
     name: Option<DemoScript>,
-    /// A script of your own, as JSON; without any it repeats what it is told
+    /// A script of your own, as JSON; without one the agent repeats its prompt
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
 }

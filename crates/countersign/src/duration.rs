@@ -6,21 +6,22 @@ use countersign_protocol::Time;
 
 /// Reads `90s`, `30m`, `1h`, `2d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration like 90s, 30m, 1h or 2d");
+    seconds(text)
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("`{text}` is no duration like 90s, 30m, 1h or 2d"))
+}
+
+fn seconds(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "s" => 1,
         "m" => 60,
         "h" => 3_600,
         "d" => 86_400,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    let seconds = count
-        .checked_mul(unit)
-        .filter(|seconds| *seconds > 0)
-        .ok_or_else(wrong)?;
-    Ok(Duration::from_secs(seconds))
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// A time limit that may be absent.
@@ -51,7 +52,6 @@ impl TimeLimit {
     }
 }
 
-/// Whole milliseconds.
 pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
@@ -66,6 +66,7 @@ pub(crate) fn now() -> Time {
 
 /// How long ago, in one unit: `3m`.
 pub(crate) fn age(now: Time, then: Time) -> String {
+    // The clock of the host may be ahead of this one: that is no age of centuries.
     span(now.0.saturating_sub(then.0))
 }
 

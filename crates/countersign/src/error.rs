@@ -3,9 +3,11 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 
 use countersign_core::error_causes;
 use countersign_protocol::Reason;
+use serde::Serialize;
 
 use crate::client::CallError;
 use crate::exit::CliExit;
@@ -45,15 +47,23 @@ pub(crate) enum CliError {
     OutputClosed,
 }
 
+/// An error for scripts. Stable: members are added, never renamed or removed.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ErrorDocument {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
 impl From<CallError> for CliError {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-/// The message of a refusal, with what its data adds.
 fn call_message(error: &CallError) -> String {
     match error {
+        // A refusal may quote what an agent wrote.
         CallError::Refused(refusal) => {
             crate::render::escape::block(&refusal.describe()).into_owned()
         }
@@ -67,10 +77,40 @@ fn call_message(error: &CallError) -> String {
 
 impl CliError {
     pub(crate) fn usage(what: impl Into<String>) -> Self {
-        Self::Usage {
-            what: what.into(),
-            hint: None,
+        let (what, hint) = (what.into(), None);
+        Self::Usage { what, hint }
+    }
+
+    pub(crate) fn unknown_id(what: impl Into<String>) -> Self {
+        let (what, hint) = (what.into(), None);
+        Self::UnknownId { what, hint }
+    }
+
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        let (what, hint) = (what.into(), None);
+        Self::Failed { what, hint }
+    }
+
+    /// The same error with the next thing to try.
+    pub(crate) fn with_hint(mut self, text: impl Into<String>) -> Self {
+        if let Self::Usage { hint, .. } | Self::UnknownId { hint, .. } | Self::Failed { hint, .. } =
+            &mut self
+        {
+            *hint = Some(text.into());
         }
+        self
+    }
+
+    /// `action` is what could not be done to the file: `read`, `write`.
+    pub(crate) fn file(action: &str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        let path = path.as_ref().display();
+        Self::io(format!("could not {action} `{path}`"), source)
+    }
+
+    /// Somebody may listen there, but not in time.
+    pub(crate) fn no_answer(address: String, late: tokio::time::error::Elapsed) -> Self {
+        let source = late.into();
+        Self::NoHost { address, source }
     }
 
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
@@ -93,11 +133,20 @@ impl CliError {
         }
     }
 
+    /// Whether the next ask may fare better: it was refused for what it is, and the host is there.
+    pub(crate) fn is_about_one_ask(&self) -> bool {
+        let is_refused = matches!(self, Self::Call(CallError::Refused(_)));
+        is_refused && self.exit() != CliExit::NoHost || matches!(self, Self::Usage { .. })
+    }
+
     /// The next command to try, where there is one.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NoHost { .. } => Some("start one with `countersign up --detach`".into()),
             Self::Handshake { .. } => Some("see what runs there with `countersign doctor`".into()),
+            Self::Call(CallError::Refused(refusal)) if refusal.saved_no_rule() => {
+                Some("save the rule with `countersign rules add RULE`".into())
+            }
             Self::Call(CallError::Refused(refusal)) => {
                 refusal.reason.and_then(reason_hint).map(str::to_owned)
             }
@@ -114,19 +163,54 @@ impl CliError {
         }
     }
 
-    /// The error, its causes, a blank line and the hint.
-    pub(crate) fn report(&self) -> String {
-        let mut text = format!("error: {self}\n");
+    /// The word for it that scripts can rely on: the host's reason where the host refused.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::NoHost { .. } => "no_host",
+            Self::Handshake { .. } => "not_a_host",
+            Self::Usage { .. } => "usage",
+            Self::UnknownId { .. } => "unknown_id",
+            Self::Failed { .. } => "failed",
+            Self::Io { .. } => "io",
+            Self::Host(_) => "host_failed",
+            Self::OutputClosed => "output_closed",
+            Self::Call(CallError::Refused(refusal)) => {
+                refusal.reason.map_or("refused", Reason::as_str)
+            }
+            Self::Call(CallError::Lost(_)) => "connection_lost",
+            Self::Call(CallError::Slow { .. }) => "timeout",
+            Self::Call(CallError::Unexpected { .. }) => "unexpected_answer",
+        }
+    }
+
+    /// The error as `--json` prints it.
+    pub(crate) fn document(&self) -> ErrorDocument {
+        let causes = self.causes();
+        let message = [vec![self.to_string()], causes].concat().join(": ");
+        ErrorDocument {
+            code: self.code(),
+            message,
+            hint: self.hint(),
+        }
+    }
+
+    /// What led to it, in words.
+    fn causes(&self) -> Vec<String> {
         // A failed call prints as its cause, so only what led to that is left to say.
         let error: &(dyn Error + 'static) = match self {
+            // Without a host the cause is always a missing or refused socket, which the hint covers.
+            Self::NoHost { .. } => return Vec::new(),
             Self::Call(error) => error,
             _ => self,
         };
-        // Without a host the cause is always a missing or refused socket, which the hint covers.
-        if !matches!(self, Self::NoHost { .. }) {
-            for cause in error_causes(error) {
-                let _ = writeln!(text, "  because: {cause}");
-            }
+        error_causes(error).map(ToString::to_string).collect()
+    }
+
+    /// The error, its causes, a blank line and the hint.
+    pub(crate) fn report(&self) -> String {
+        let mut text = format!("error: {self}\n");
+        for cause in self.causes() {
+            let _ = writeln!(text, "  because: {cause}");
         }
         if let Some(hint) = self.hint() {
             let _ = write!(text, "\nhint: {hint}\n");
@@ -151,6 +235,7 @@ fn call_exit(error: &CallError) -> CliExit {
             | Reason::UnknownToken
             | Reason::UnknownEvent
             | Reason::UnknownRule
+            | Reason::UnknownEventKind
             | Reason::AmbiguousId,
         ) => CliExit::UnknownId,
         Some(Reason::AlreadyResolved) => CliExit::AlreadyAnswered,
@@ -203,6 +288,7 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
             "rules look like `Bash(git status:*)` or `Read(./src/**)`; see `countersign rules add --help`",
         ),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
+        Reason::CannotStart => Some("see what can be started here with `countersign agents`"),
         Reason::AmbiguousId => {
             Some("give more characters of the id; `countersign inbox --json` prints it in full")
         }
@@ -270,6 +356,23 @@ mod tests {
         );
         assert_eq!(refused(Reason::AgentsCannotAnswer).exit(), CliExit::Refused);
         assert_eq!(refused(Reason::TooMany).exit(), CliExit::Failure);
+    }
+
+    #[test]
+    fn a_script_gets_the_hosts_word_for_the_error() {
+        let document = |error: CliError| serde_json::to_value(error.document()).unwrap();
+        assert_eq!(
+            document(refused(Reason::UnknownApproval)),
+            serde_json::json!({
+                "code": "unknown_approval", "message": "no",
+                "hint": "see what is open with `countersign inbox`",
+            })
+        );
+        let file = CliError::file("read", "/x", io::Error::other("broken"));
+        assert_eq!(
+            document(file),
+            serde_json::json!({ "code": "io", "message": "could not read `/x`: broken", "hint": null })
+        );
     }
 
     #[test]

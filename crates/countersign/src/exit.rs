@@ -50,7 +50,10 @@ const MEANINGS: [(CliExit, &str); 14] = [
         CliExit::PassedToOwner,
         "passed to the program that owns the ask",
     ),
-    (CliExit::AlreadyAnswered, "already answered differently"),
+    (
+        CliExit::AlreadyAnswered,
+        "already answered, differently or without the rule to remember",
+    ),
     (CliExit::Refused, "not allowed"),
     (
         CliExit::UnknownId,
@@ -67,6 +70,29 @@ const MEANINGS: [(CliExit, &str); 14] = [
 ];
 
 impl CliExit {
+    pub(crate) fn failure_if(failed: bool) -> Self {
+        if failed { Self::Failure } else { Self::Ok }
+    }
+
+    /// Of two results of one command, the one a script has to know about.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        if other.severity() > self.severity() {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn severity(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::PassedToOwner => 1,
+            Self::AlreadyAnswered => 2,
+            Self::UnknownId => 3,
+            _ => 4,
+        }
+    }
+
     /// The list as `--help` prints it.
     pub(crate) fn help() -> String {
         let mut text = String::from("Exit codes:\n");
@@ -83,11 +109,14 @@ impl CliExit {
     pub(crate) fn of_ask(row: &HostApproval) -> Option<Self> {
         match row.state {
             HostApprovalState::Pending => None,
+            // Allowed with another input is not what was asked. A script that goes on with its own
+            // command must not see success.
             HostApprovalState::Allowed if row.edited_input.is_none() => Some(Self::Ok),
             HostApprovalState::Allowed | HostApprovalState::Answered => Some(Self::Answered),
             HostApprovalState::Denied => Some(Self::Denied),
             HostApprovalState::Expired => Some(Self::Expired),
             HostApprovalState::Cancelled | HostApprovalState::Gone => Some(Self::Cancelled),
+            // A state that a newer host may have: never a success.
             HostApprovalState::Unknown => Some(Self::Failure),
         }
     }
@@ -103,6 +132,21 @@ impl From<CliExit> for ExitCode {
 mod tests {
     use super::*;
     use crate::test_rows;
+
+    #[test]
+    fn of_several_results_the_worst_counts() {
+        let all = [
+            CliExit::Ok,
+            CliExit::UnknownId,
+            CliExit::Usage,
+            CliExit::PassedToOwner,
+            CliExit::AlreadyAnswered,
+        ];
+        let worst = |exits: &[CliExit]| exits.iter().copied().fold(CliExit::Ok, CliExit::worse);
+        assert_eq!(worst(&all), CliExit::Usage);
+        assert_eq!(worst(&all[3..]), CliExit::AlreadyAnswered);
+        assert_eq!(worst(&[]), CliExit::Ok);
+    }
 
     #[test]
     fn only_an_unchanged_allow_is_zero() {

@@ -37,6 +37,8 @@ pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<Hoo
     if !is_hook || rest.iter().any(|word| word == "--help" || word == "-h") {
         return None;
     }
+    // Whatever else stands there is ignored: settings that a newer version wrote get an answer as well,
+    // and not a usage error.
     let after = rest.iter().skip_while(|word| *word != "--timeout").nth(1);
     let timeout = after.and_then(|word| word.to_str()?.parse().ok());
     Some(HookArgs { timeout })
@@ -63,6 +65,8 @@ impl HookTerms {
 fn caller_time_limit(args: &HookArgs) -> Duration {
     let given = args.timeout.map(|seconds| seconds.saturating_mul(1000));
     let given = given.unwrap_or(HOOK_CALLER_MS);
+    // At most half of a short limit is kept back: with the whole margin gone there would be no time
+    // left to ask anybody.
     Duration::from_millis(given - HOOK_MARGIN_MS.min(given / 2))
 }
 
@@ -92,13 +96,16 @@ fn answer(args: &HookArgs, began: Instant) -> Result<HookAnswer, HookAnswer> {
     output::answer_by(began + terms.limit, timeout_answer(terms.config.on_timeout));
     let text = read_input().map_err(|why| HookAnswer::deny(&why))?;
     let event = claude::read_event(&text).map_err(|why| HookAnswer::deny(&why))?;
+    // Up to here an answer could only be an exit code. From here on it can be JSON that the caller
+    // reads.
     output::set_form(event.form());
     fail_on_purpose();
     let limit = match event.form() {
+        // Nothing waits for a decision here, so a slow host must not hold up the session.
         AnswerForm::Plain => terms.limit.min(claude::PLAIN_LIMIT),
         AnswerForm::Unknown | AnswerForm::PreToolUse | AnswerForm::PermissionRequest => terms.limit,
     };
-    let deadline = began + limit;
+    let mut deadline = began + limit;
     if limit < terms.limit {
         output::answer_by(deadline, HookAnswer::none());
     }
@@ -106,16 +113,24 @@ fn answer(args: &HookArgs, began: Instant) -> Result<HookAnswer, HookAnswer> {
     let Some(mut params) = asked else {
         return Ok(HookAnswer::none());
     };
-    let without = |why: &str| HookAnswer::on_end(terms.config.without_host, why);
-    let paths = paths.map_err(|error| without(&format!("countersign: {error}")))?;
-    paths
-        .check_runtime_dir()
-        .map_err(|error| without(&format!("countersign: {error}")))?;
+    let mut without_host = terms.config.without_host;
+    let mut on_timeout = terms.config.on_timeout;
+    if claude::is_question(&params) {
+        // It is answered in the terminal whatever becomes of telling the host, which only shows it.
+        (without_host, on_timeout) = (HookEnd::Ask, HookEnd::Ask);
+        deadline = began + terms.limit.min(claude::PLAIN_LIMIT);
+        output::answer_by(deadline, timeout_answer(HookEnd::Ask));
+    }
+    // Whoever can write to the folder can put a socket there and answer for the host, so a folder that
+    // is open to others counts as no host.
+    let checked = paths.and_then(|paths| paths.check_runtime_dir().map(|()| paths));
+    let paths = checked
+        .map_err(|error| HookAnswer::on_end(without_host, &format!("countersign: {error}")))?;
     let link = HostLink::new(&paths.socket, deadline);
     let told = link.ask_host(&mut params);
     told.map(HookAnswer::from).map_err(|trouble| match trouble {
-        HookFailure::Late => timeout_answer(terms.config.on_timeout),
-        HookFailure::Unjudged(why) => without(&why),
+        HookFailure::Late => timeout_answer(on_timeout),
+        HookFailure::Unjudged(why) => HookAnswer::on_end(without_host, &why),
     })
 }
 

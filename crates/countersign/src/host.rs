@@ -17,9 +17,7 @@ use crate::config::HostConfig;
 use crate::paths::HostPaths;
 use crate::{output, rule_files};
 
-/// What the host needs to know before it starts.
 pub(crate) struct HostOptions {
-    /// Where its files are.
     pub(crate) paths: HostPaths,
     /// Where it listens for TCP; `None` for the Unix socket alone.
     pub(crate) listen: Option<SocketAddr>,
@@ -55,6 +53,8 @@ pub(crate) async fn run(
     raise_file_limit();
     let mut settings = settings(&paths, agents_alone_ms)?;
     settings.escalation_ms = escalation_ms;
+    // The record before the doors: opening it takes its lock, so a second host fails here and leaves
+    // the socket of the first one alone.
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;
     let ending = CancellationToken::new();
     let doors = ServerOptions {
@@ -70,6 +70,7 @@ pub(crate) async fn run(
     tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
     ready(server.address);
     let orderly = wait_for_shutdown(&ending, &mut stopped).await?;
+    // The doors close first: a request that was accepted is still answered by a loop that runs.
     let agents_ended_by = server.wait_closed().await;
     let kept = end_or_count_agents(&service, agents_ended_by).await;
     service.stop().await;
@@ -134,6 +135,7 @@ async fn wait_for_shutdown(
         _ = interrupt.recv() => true,
         () = stopped.wait() => false,
     };
+    // A signal ends the host as a call does: this tells the server to take nobody else.
     ending.cancel();
     Ok(orderly)
 }

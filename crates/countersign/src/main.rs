@@ -4,6 +4,7 @@
 mod audit;
 mod cli;
 mod client;
+mod completion;
 mod config;
 mod demo;
 mod duration;
@@ -11,6 +12,8 @@ mod error;
 mod exit;
 mod hook;
 mod host;
+mod http_client;
+mod man_pages;
 mod mcp;
 mod output;
 mod paths;
@@ -35,28 +38,69 @@ fn main() -> ExitCode {
         return run(
             &mut Builder::new_current_thread(),
             cli::runner::runner(args),
+            ErrorFormat::Text,
         );
     }
+    // Agents start a bridge per session and wait for it. It blocks in threads, so it needs no runtime.
     if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
-        return finish(mcp::mcp(args));
+        return finish(mcp::mcp(args), ErrorFormat::Text);
     }
     // An agent waits for each of these before each of its steps.
     if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {
         return hook::run(&args);
     }
-    match cli::Cli::read_arguments() {
-        Ok(cli) if cli.command.needs_threads() => run(&mut Builder::new_multi_thread(), cli.run()),
-        Ok(cli) => run(&mut Builder::new_current_thread(), cli.run()),
-        Err(error) => {
-            error.print().ok();
-            u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
-        }
+    match completion::complete(cli::arranged_command) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return refuse_arguments(&error),
     }
+    match cli::Cli::read_arguments() {
+        // Only a host has work for several threads; a command that asks one question starts faster on
+        // one.
+        Ok(cli) => {
+            let mut runtime = if cli.needs_threads() {
+                Builder::new_multi_thread()
+            } else {
+                Builder::new_current_thread()
+            };
+            let format = ErrorFormat::of(cli.common.json);
+            run(&mut runtime, cli.run(), format)
+        }
+        Err(error) => refuse_arguments(&error),
+    }
+}
+
+/// How an error is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ErrorFormat {
+    Text,
+    Json,
+}
+
+impl ErrorFormat {
+    fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// A command line that was not understood, or a request for help, which is no error.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if error.use_stderr() && wants_json {
+        let text = error.to_string();
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let usage = error::CliError::usage(message).with_hint("see `countersign help`");
+        return finish(Err(usage), ErrorFormat::Json);
+    }
+    error.print().ok();
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn run(
     runtime: &mut Builder,
     command: impl Future<Output = Result<exit::CliExit, error::CliError>>,
+    format: ErrorFormat,
 ) -> ExitCode {
     let outcome = runtime
         .enable_all()
@@ -68,15 +112,22 @@ fn run(
             runtime.shutdown_background();
             outcome
         });
-    finish(outcome)
+    finish(outcome, format)
 }
 
-fn finish(outcome: Result<exit::CliExit, error::CliError>) -> ExitCode {
+fn finish(outcome: Result<exit::CliExit, error::CliError>, format: ErrorFormat) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
+        // `countersign events | head` is complete when its reader has seen enough: a success, and
+        // nothing to print.
         Err(error::CliError::OutputClosed) => exit::CliExit::Ok.into(),
         Err(error) => {
-            output::print_message(error.report().trim_end());
+            match format {
+                ErrorFormat::Text => output::print_message(error.report().trim_end()),
+                ErrorFormat::Json => {
+                    output::print_message(serde_json::json!({ "error": error.document() }));
+                }
+            }
             error.exit().into()
         }
     }

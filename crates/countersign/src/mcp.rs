@@ -8,7 +8,6 @@
 //! secret passes through here.
 
 mod call;
-mod http;
 mod lines;
 mod message;
 mod stdout;
@@ -44,7 +43,7 @@ const ALLOCATOR_SETTING: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 
 #[derive(Args)]
 #[command(
-    after_help = "Example, as an MCP server of an agent:\n  {\"mcpServers\": {\"countersign\": {\"command\": \"countersign\", \"args\": [\"mcp\"]}}}\n\nAgents that the host starts have this already."
+    after_help = "Examples:\n  countersign mcp\n  countersign mcp --socket /run/user/1000/countersign/host.sock\n\nConfiguration of an agent that starts it:\n  {\"mcpServers\": {\"countersign\": {\"command\": \"countersign\", \"args\": [\"mcp\"]}}}\n\nAgents that the host starts have this already."
 )]
 pub(crate) struct McpArgs {
     /// Unix socket of the host [default: the one of your host]
@@ -74,6 +73,7 @@ pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
         None => HostPaths::from_environment()?.socket,
     };
     if io::stdin().is_terminal() {
+        // On stderr: stdout carries the protocol and nothing else.
         output::print_message(
             "this command speaks MCP on stdin and stdout; agents start it themselves",
         );
@@ -87,6 +87,7 @@ pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
 /// Begins anew with a word for the allocator, which would otherwise take whole huge pages where the
 /// system gives them. The process stays the same one. Where that fails, it is only larger.
 fn restart_with_small_allocator() {
+    // The variable also says that this was done already: without it, exec would repeat for ever.
     if std::env::var_os(ALLOCATOR_SETTING).is_some() {
         return;
     }
@@ -98,6 +99,7 @@ fn restart_with_small_allocator() {
         .args(arguments)
         .env(ALLOCATOR_SETTING, "0")
         .exec();
+    // exec returns only if it failed, and a larger process still works.
     drop(failed);
 }
 
@@ -131,8 +133,10 @@ impl McpBridge {
     /// Takes a call off the list, unless it was cancelled: then another may have its id.
     fn finish(&self, id: &str, call: &PendingCall) -> bool {
         let mut all = self.pending_calls();
-        let is_this = |found: &Arc<PendingCall>| std::ptr::eq(Arc::as_ptr(found), call);
-        all.get(id).is_some_and(is_this) && all.remove(id).is_some()
+        let is_this = all
+            .get(id)
+            .is_some_and(|found| std::ptr::eq(Arc::as_ptr(found), call));
+        is_this && all.remove(id).is_some()
     }
 
     fn version(&self) -> MutexGuard<'_, Option<String>> {
@@ -154,11 +158,15 @@ fn relay(bridge: &Arc<McpBridge>, input: impl io::BufRead) -> io::Result<()> {
 
 fn handle_line(bridge: &Arc<McpBridge>, line: Vec<u8>, number: u64) {
     match message::read_agent_message(&line) {
+        // Answered here: a ping asks whether this server lives, and it does while a host is being
+        // replaced.
         AgentMessage::Request(request) if request.method == "ping" => {
             bridge.out.result(&request.id, "{}");
         }
         AgentMessage::Request(request) => start_call(bridge, request, line, number),
         AgentMessage::Cancelled(id) => {
+            // Off the list first: from then on nobody answers under this id. In a statement of its own,
+            // so that the list is not locked while the connection is shut down.
             let found = bridge.pending_calls().remove(&id);
             if let Some(underway) = found {
                 underway.cancel();
@@ -166,6 +174,7 @@ fn handle_line(bridge: &Arc<McpBridge>, line: Vec<u8>, number: u64) {
         }
         // The host keeps no sessions, so it has no use for what needs no answer.
         AgentMessage::Other => {}
+        // Under no id: which request it would have been cannot be known.
         AgentMessage::Broken(why) => bridge.out.refuse("null", -32_700, why),
     }
 }

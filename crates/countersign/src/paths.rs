@@ -3,7 +3,6 @@
 //! Invariants: what the host makes is for its user alone, and a folder in a shared place is
 //! used only if it is ours, real and closed to others.
 
-use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,6 +22,8 @@ const RUNNER_SOCKET_NAME_BYTES_MAX: usize = 40 + ".sock".len();
 pub(crate) struct HostPaths {
     pub(crate) config: PathBuf,
     pub(crate) rules: PathBuf,
+    /// Left where a person declined the starter rules.
+    pub(crate) declined_rules: PathBuf,
     /// The folder of the record.
     pub(crate) data_dir: PathBuf,
     pub(crate) database: PathBuf,
@@ -39,10 +40,7 @@ pub(crate) struct HostPaths {
 impl HostPaths {
     /// From the environment of this process.
     pub(crate) fn from_environment() -> Result<Self, CliError> {
-        Self::resolve(
-            |name| std::env::var_os(name).filter(|value| !value.is_empty()),
-            current_uid(),
-        )
+        Self::resolve(environment_path, current_uid())
     }
 
     /// Everything under one folder.
@@ -50,42 +48,36 @@ impl HostPaths {
         Self::assemble(home, home, home.join("run"), uid)
     }
 
-    fn resolve(find: impl Fn(&str) -> Option<OsString>, uid: u32) -> Result<Self, CliError> {
+    fn resolve(find: impl Fn(&str) -> Option<PathBuf>, uid: u32) -> Result<Self, CliError> {
         if let Some(home) = find("COUNTERSIGN_HOME") {
             let home = std::path::absolute(&home).map_err(|source| {
                 CliError::io(
-                    format!("`COUNTERSIGN_HOME={}` is no folder", home.display()),
+                    format!("`COUNTERSIGN_HOME={}` is not a folder", home.display()),
                     source,
                 )
             })?;
             return Ok(Self::in_home(&home, uid));
         }
         // A relative path in these variables is to be ignored, says the XDG specification.
-        let absolute = |name| {
-            find(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
+        let [home, config, data, runtime] = [
+            "HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "XDG_RUNTIME_DIR",
+        ]
+        .map(|name| find(name).filter(|path| path.is_absolute()));
+        let config = config.or_else(|| Some(home.as_ref()?.join(".config")));
+        let data = data.or_else(|| Some(home.as_ref()?.join(".local/share")));
+        let (Some(config), Some(data)) = (config, data) else {
+            return Err(
+                CliError::failed("neither `HOME` nor `COUNTERSIGN_HOME` is set")
+                    .with_hint("set COUNTERSIGN_HOME to a folder of your own"),
+            );
         };
-        let under_home = |rest: &str| absolute("HOME").map(|home| home.join(rest));
-        let missing = || CliError::Failed {
-            what: "neither `HOME` nor `COUNTERSIGN_HOME` is set".into(),
-            hint: Some("set COUNTERSIGN_HOME to a folder of your own".into()),
-        };
-        let config = absolute("XDG_CONFIG_HOME")
-            .or_else(|| under_home(".config"))
-            .ok_or_else(missing)?;
-        let data = absolute("XDG_DATA_HOME")
-            .or_else(|| under_home(".local/share"))
-            .ok_or_else(missing)?;
         let data = data.join("countersign");
-        let runtime = absolute("XDG_RUNTIME_DIR")
-            .map_or_else(|| data.join("run"), |run| run.join("countersign"));
-        Ok(Self::assemble(
-            &config.join("countersign"),
-            &data,
-            runtime,
-            uid,
-        ))
+        let runtime = runtime.map_or_else(|| data.join("run"), |run| run.join("countersign"));
+        let config = config.join("countersign");
+        Ok(Self::assemble(&config, &data, runtime, uid))
     }
 
     fn assemble(config: &Path, data: &Path, runtime: PathBuf, uid: u32) -> Self {
@@ -98,6 +90,7 @@ impl HostPaths {
         Self {
             config: config.join("config.toml"),
             rules: config.join("rules.toml"),
+            declined_rules: data.join("starter-rules-declined"),
             data_dir: data.to_owned(),
             database: data.join("countersign.db"),
             log: data.join("host.log"),
@@ -112,18 +105,9 @@ impl HostPaths {
     pub(crate) fn prepare(&self) -> Result<(), CliError> {
         let folders = [&self.data_dir, &self.runtime_dir, &self.runners];
         for folder in folders.into_iter().chain(&self.runner_sockets) {
-            let failed = |source| {
-                CliError::io(
-                    format!("could not make the folder `{}`", folder.display()),
-                    source,
-                )
-            };
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(failed)?;
+            make_private_folder(folder)?;
         }
+        // Making a folder that exists succeeds, whoever made it: hence the check afterwards.
         self.check_runtime_dir()?;
         self.runner_sockets
             .iter()
@@ -137,19 +121,34 @@ impl HostPaths {
     }
 }
 
+/// A folder that only its user can enter, with those above it.
+pub(crate) fn make_private_folder(folder: &Path) -> Result<(), CliError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|source| CliError::file("make the folder", folder, source))
+}
+
 /// Refuses a folder that somebody else could have put there; one that is not there is no harm.
 fn check_private(folder: &Path) -> Result<(), CliError> {
     let shown = folder.display();
+    // Without following links: one that somebody else made could point elsewhere after the check.
     match std::fs::symlink_metadata(folder) {
-        Ok(found) => private_folder(&found, current_uid()).map_err(|why| CliError::Failed {
-            what: format!("`{shown}` cannot be trusted: {why}"),
-            hint: Some(format!(
+        Ok(found) => private_folder(&found, current_uid()).map_err(|why| {
+            CliError::failed(format!("`{shown}` cannot be trusted: {why}")).with_hint(format!(
                 "`chmod 700 {shown}` if it is yours, or set COUNTERSIGN_HOME"
-            )),
+            ))
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(CliError::io(format!("could not look at `{shown}`"), source)),
+        Err(source) => Err(CliError::io(format!("could not inspect `{shown}`"), source)),
     }
+}
+
+/// A path from the environment; an empty variable is the same as none.
+pub(crate) fn environment_path(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// The user this process runs as.
@@ -185,6 +184,8 @@ fn shorten_if_needed(folder: PathBuf, name_bytes: usize, uid: u32) -> PathBuf {
 
 /// A folder whose socket has a path short enough, the same for everyone who asks.
 fn short_folder(long: &Path, uid: u32) -> PathBuf {
+    // Anybody may make folders in /tmp, and guess this name: `check_private` refuses one that is not
+    // ours.
     PathBuf::from(format!(
         "/tmp/countersign-{uid}-{:016x}",
         fnv1a(long.as_os_str().as_bytes())
@@ -219,6 +220,7 @@ mod tests {
         let expected = HostPaths {
             config: "/h/config.toml".into(),
             rules: "/h/rules.toml".into(),
+            declined_rules: "/h/starter-rules-declined".into(),
             data_dir: "/h".into(),
             database: "/h/countersign.db".into(),
             log: "/h/host.log".into(),
@@ -239,6 +241,7 @@ mod tests {
         let expected = HostPaths {
             config: "/home/ada/.config/countersign/config.toml".into(),
             rules: "/home/ada/.config/countersign/rules.toml".into(),
+            declined_rules: "/home/ada/.local/share/countersign/starter-rules-declined".into(),
             data_dir: "/home/ada/.local/share/countersign".into(),
             database: "/home/ada/.local/share/countersign/countersign.db".into(),
             log: "/home/ada/.local/share/countersign/host.log".into(),

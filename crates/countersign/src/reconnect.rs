@@ -34,6 +34,8 @@ impl RetryLimit {
 /// Whether a new connection may help.
 pub(crate) fn is_lost(error: &CliError) -> bool {
     match error {
+        // A host that is about to end may accept a connection and close it, which looks like a failed
+        // handshake.
         CliError::NoHost { .. } | CliError::Handshake { .. } => true,
         CliError::Call(error) => error.is_connection(),
         _ => false,

@@ -28,6 +28,8 @@ fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
     let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
     own.extend(paths.runner_sockets.clone());
     if config == paths.data_dir {
+        // SQLite keeps parts of the record in files beside the database, and the lock keeps a second
+        // host out.
         let endings = ["", "-wal", "-shm", "-journal", ".lock"];
         own.extend(endings.map(|ending| with_suffix(&paths.database, ending)));
         own.extend([&paths.log, &paths.config, &paths.rules].map(PathBuf::clone));

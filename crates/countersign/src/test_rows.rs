@@ -23,10 +23,12 @@ pub(crate) fn approval() -> HostApproval {
         a2ui: None,
         action: "Run the tests".into(),
         agent_id: Some("builder".into()),
+        agent_name: None,
         answerable: None,
         approving: vec!["approve".into()],
         asked_by: Some(who("builder", "agent")),
         client_id: None,
+        lapses_at: None,
         created_at: Time(1_000_000),
         cwd: None,
         deadline: None,
@@ -41,6 +43,7 @@ pub(crate) fn approval() -> HostApproval {
         message: None,
         options: vec!["approve".into(), "deny".into()],
         passed_to_owner: None,
+        questions: Vec::new(),
         remembered: Vec::new(),
         repeats: None,
         resolution: None,
@@ -61,6 +64,7 @@ pub(crate) fn approval() -> HostApproval {
 pub(crate) fn question() -> HostQuestion {
     HostQuestion {
         agent_id: Some("docs".into()),
+        agent_name: None,
         answer: None,
         answered_by: None,
         asked_by: who("docs", "agent"),
@@ -74,19 +78,12 @@ pub(crate) fn question() -> HostQuestion {
         sequence: 8,
         state: "pending".into(),
         to: None,
+        to_name: None,
     }
 }
 
 /// A verdict of two parts, the second on the floor.
 pub(crate) fn verdict() -> HostVerdict {
-    let part = |kind: &str, effect: &str, subject: &str| HostVerdictPart {
-        effect: effect.into(),
-        floor: false,
-        kind: kind.into(),
-        reason: None,
-        rule: None,
-        subject: subject.into(),
-    };
     let rule = HostRule {
         effect: "allow".into(),
         grant: None,
@@ -98,13 +95,20 @@ pub(crate) fn verdict() -> HostVerdict {
         effect: "ask".into(),
         parts: vec![
             HostVerdictPart {
+                effect: "allow".into(),
+                floor: false,
+                kind: "command".into(),
+                reason: None,
                 rule: Some(rule),
-                ..part("command", "allow", "cargo test")
+                subject: "cargo test".into(),
             },
             HostVerdictPart {
+                effect: "ask".into(),
                 floor: true,
+                kind: "write".into(),
                 reason: Some("git internals".into()),
-                ..part("write", "ask", "/p/.git/config")
+                rule: None,
+                subject: "/p/.git/config".into(),
             },
         ],
         text: String::new(),
@@ -126,7 +130,7 @@ pub(crate) fn grant() -> GrantRow {
         scope: RuleScope {
             agent: Some("builder".into()),
             project: Some("/p".into()),
-            session: None,
+            ..RuleScope::default()
         },
         uses: None,
         uses_left: None,
@@ -150,6 +154,7 @@ pub(crate) fn agent() -> HostAgent {
         pid: None,
         project: None,
         session_id: None,
+        started_at: None,
         state: "awaiting_permission".into(),
         status: "waiting_for_approval".into(),
         updated_at: Time(0),

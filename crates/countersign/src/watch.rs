@@ -12,15 +12,14 @@ mod safety_tests;
 mod screen;
 mod terminal;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use countersign_protocol::{
-    AnswerBody, ApprovalTarget, BypassRow, HostEvent, NoParams, QuestionTarget, Reason, Remember,
-    RememberBody, ResolutionBody, SubscribeParams, SuggestRulesParams, method,
+    AnswerBody, ApprovalTarget, BypassRow, ChosenAnswer, HostEvent, NoParams, QuestionTarget,
+    Reason, Remember, RememberBody, ResolutionBody, SubscribeParams, SuggestRulesParams, method,
 };
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
@@ -29,20 +28,25 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use self::host_events::apply_event;
 use self::keyboard::KeyboardReader;
 use self::keys::{KeyAction, KeyPress};
-use self::screen::{HostPresence, HostWarnings, InboxItem, WatchScreen};
+use self::screen::{HostPresence, HostWarnings, WatchScreen};
 use self::terminal::RawTerminal;
 use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
 use crate::exit::CliExit;
-use crate::render::{approvals, questions, rules};
+use crate::render::inbox_item::InboxItem;
+use crate::render::{approvals, rules};
 
-pub(crate) const KEYS_HELP: &str = "Keys:
+pub(crate) const KEYS_HELP: &str = "Examples:
+  countersign watch
+
+Keys:
   ↑/↓ select        PgUp/PgDn scroll
   a   approve, after a confirmation with y or Enter
   s   approve and save as a rule, after the rule is shown
   d   deny          m  deny with a message
   r   reply: answer a question, or choose an option of an ask
+  v   view all: also details, digest and history
   q   quit
 
 Keys are ignored for half a second after the selected ask appears or changes. An ask that does not
@@ -61,7 +65,6 @@ type ReconnectFuture = Pin<Box<dyn Future<Output = (HostClient, InboxSnapshot)>>
 struct InboxSnapshot {
     items: Vec<InboxItem>,
     cares: HostWarnings,
-    names: BTreeMap<String, String>,
 }
 
 /// The connection, or the attempt to get one.
@@ -82,13 +85,9 @@ struct WatchLoop {
 /// Runs until the person quits; `note` is what they are told first.
 pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit, CliError> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(CliError::Usage {
-            what: "`watch` needs a terminal".into(),
-            hint: Some(
-                "list the inbox with `countersign inbox`, or follow `countersign events --follow`"
-                    .into(),
-            ),
-        });
+        return Err(CliError::usage("`watch` needs a terminal").with_hint(
+            "list the inbox with `countersign inbox`, or follow `countersign events --follow`",
+        ));
     }
     let mut client = HostClient::connect(endpoint).await?;
     let opened = subscribe(&mut client).await?;
@@ -96,6 +95,7 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     let mut screen = WatchScreen::new(Instant::now(), duration::now());
     apply_snapshot(&mut screen, opened);
     note.clone_into(&mut screen.note);
+    // Only now: an error before this is printed on an ordinary screen.
     let terminal = RawTerminal::enter().map_err(failed)?;
     let mut watch = WatchLoop {
         endpoint: endpoint.clone(),
@@ -111,7 +111,6 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     Ok(CliExit::Ok)
 }
 
-/// What can wake the loop.
 enum WakeReason {
     Input(Option<(Instant, Event)>),
     Event(Box<Result<HostEvent, CallError>>),
@@ -123,6 +122,7 @@ enum WakeReason {
 impl WatchLoop {
     async fn run(&mut self) -> io::Result<()> {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
+        // Signals end the loop instead of the process, so that the terminal is restored on the way out.
         let mut ends = [
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
@@ -137,6 +137,8 @@ impl WatchLoop {
             if !goes_on {
                 return Ok(());
             }
+            // The new picture has not been drawn yet. Whatever was typed up to now, even after the
+            // change itself, was meant for the old one.
             if is_news && self.screen.changed_at != changed_at {
                 self.flush_keyboard();
             }
@@ -204,10 +206,12 @@ impl WatchLoop {
     /// Takes in an event and those that came with it.
     fn apply_events(&mut self, first: &HostEvent) {
         apply_event(&mut self.screen, first, Instant::now());
+        // Bounded, so that a flood of events cannot keep keys and the picture waiting.
         for _ in 0..EVENTS_PER_DRAW {
             let WatchConnection::Up(client) = &mut self.wire else {
                 return;
             };
+            // Polled once and dropped: `next_event` loses nothing by that.
             match client.next_event().now_or_never() {
                 Some(Ok(event)) => apply_event(&mut self.screen, &event, Instant::now()),
                 Some(Err(_)) => return self.start_reconnect(),
@@ -264,6 +268,8 @@ impl WatchLoop {
             _ => None,
         };
         let Some(key) = key else { return true };
+        // `at` and not the present: a key that waited behind a slow call must not gain reading time by
+        // that.
         match keys::handle_key(&mut self.screen, key, at) {
             KeyAction::None => {}
             KeyAction::Quit => return false,
@@ -276,9 +282,20 @@ impl WatchLoop {
                 let body = ResolutionBody {
                     resolution: option,
                     message,
-                    edited_input: None,
-                    stop: false,
                     remember: remember_rules(remember),
+                    ..ResolutionBody::default()
+                };
+                self.resolve(id, body).await;
+            }
+            KeyAction::AnswerAsk {
+                id,
+                option,
+                answers,
+            } => {
+                let body = ResolutionBody {
+                    resolution: option,
+                    answers: Some(answers.into_iter().map(ChosenAnswer::Several).collect()),
+                    ..ResolutionBody::default()
                 };
                 self.resolve(id, body).await;
             }
@@ -298,6 +315,7 @@ impl WatchLoop {
         };
         let result = client.call::<method::ResolveApproval>(&params).await;
         match result {
+            // The owner decides. The ask stays on the screen until an event says how it ended.
             Ok(row) if row.passed_to_owner == Some(true) => {
                 self.screen.note = format!(
                     "{} was passed to the program that owns it",
@@ -360,6 +378,8 @@ impl WatchLoop {
     }
 
     fn show_failure(&mut self, error: CallError) {
+        // The answer may have arrived. After reconnecting, the snapshot says whether the item is still
+        // open.
         if error.is_connection() {
             self.start_reconnect();
             self.screen.note =
@@ -378,6 +398,7 @@ impl WatchLoop {
         {
             self.screen.restart_reading();
         }
+        // `any` stops at the first change of size; this takes what came after it.
         for _ in self.keyboard.drain() {}
     }
 }
@@ -393,7 +414,7 @@ fn remember_rules(rules: Vec<String>) -> Option<Remember> {
 
 /// Subscribes, and returns everything that is open and what must be known.
 async fn subscribe(client: &mut HostClient) -> Result<InboxSnapshot, CallError> {
-    let mut snapshot = client
+    let snapshot = client
         .call::<method::Subscribe>(&SubscribeParams::default())
         .await?;
     let bypassed = snapshot.agents.iter().filter_map(|agent| {
@@ -408,27 +429,24 @@ async fn subscribe(client: &mut HostClient) -> Result<InboxSnapshot, CallError> 
         problems: snapshot.rule_problems,
         store_error: snapshot.store_error,
     };
-    questions::name_orchestrators(&mut snapshot.questions, &snapshot.agents);
     let asks = snapshot.approvals.into_iter().map(InboxItem::ask);
     let questions = snapshot.questions.into_iter().map(InboxItem::question);
     let open = asks.chain(questions).filter(|item| item.ended.is_none());
-    let agents = snapshot.agents.into_iter();
     Ok(InboxSnapshot {
         items: open.collect(),
         cares,
-        names: agents.map(|agent| (agent.id, agent.name)).collect(),
     })
 }
 
 fn apply_snapshot(screen: &mut WatchScreen, opened: InboxSnapshot) {
     screen.warnings = opened.cares;
-    screen.names = opened.names;
     screen.replace_items(opened.items, Instant::now());
 }
 
 /// Tries until a host answers.
 async fn reconnect(endpoint: HostEndpoint) -> (HostClient, InboxSnapshot) {
     loop {
+        // Without a limit: the person quits when they no longer want to wait.
         tokio::time::sleep(RETRY).await;
         if let Ok(mut client) = HostClient::connect(&endpoint).await
             && let Ok(opened) = subscribe(&mut client).await
@@ -439,13 +457,16 @@ async fn reconnect(endpoint: HostEndpoint) -> (HostClient, InboxSnapshot) {
 }
 
 fn key_of(event: &KeyEvent) -> Option<KeyPress> {
+    // Some terminals report releases as well: one press must not count twice.
     if event.kind == KeyEventKind::Release {
         return None;
     }
+    // With a modifier it is another key: Alt-a is not `a`, and must not approve.
     let held = event
         .modifiers
         .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
     match event.code {
+        // In raw mode Ctrl-C arrives as a key and not as a signal.
         KeyCode::Char('c') if event.modifiers == KeyModifiers::CONTROL => Some(KeyPress::Interrupt),
         _ if held => None,
         KeyCode::Up => Some(KeyPress::Up),

@@ -26,6 +26,8 @@ impl HostClock {
 
     /// This instant.
     pub fn now(&self) -> Timestamp {
+        // `Instant` does not count the time in which some systems are suspended; deadlines then
+        // come late, never early.
         Timestamp(self.wall.0.saturating_add(micros(self.since.elapsed())))
     }
 

@@ -65,10 +65,10 @@ pub(crate) fn point(_name: &'static str) {}
 pub(crate) fn during(_name: &'static str) {}
 
 #[cfg(not(debug_assertions))]
-pub(crate) fn committing(_entries: &[Committed]) {}
+pub(crate) fn committing(_entries: &[CommittedEvent]) {}
 
 #[cfg(not(debug_assertions))]
-pub(crate) fn committed(_entries: &[Committed]) {}
+pub(crate) fn committed(_entries: &[CommittedEvent]) {}
 
 #[cfg(debug_assertions)]
 pub(crate) use armed::{committed, committing, during, point};
@@ -195,27 +195,30 @@ mod armed {
 
     /// Stands still; whatever shares the thread goes on elsewhere.
     fn hold(file: &Path) {
-        let wait = || {
-            let begin = Instant::now();
-            let made = std::fs::write(file, "");
-            assert!(made.is_ok(), "`{}` cannot be made", file.display());
-            while file.exists() {
-                if begin.elapsed() > HELD_MAX {
-                    die();
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
         // Outside a runtime of several threads there is nobody to hand other tasks over to.
         let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
         if flavor.is_ok_and(|flavor| flavor == RuntimeFlavor::MultiThread) {
-            tokio::task::block_in_place(wait);
+            tokio::task::block_in_place(|| wait_for_removal(file));
         } else {
-            wait();
+            wait_for_removal(file);
+        }
+    }
+
+    fn wait_for_removal(file: &Path) {
+        let begin = Instant::now();
+        let made = std::fs::write(file, "");
+        assert!(made.is_ok(), "`{}` cannot be made", file.display());
+        while file.exists() {
+            if begin.elapsed() > HELD_MAX {
+                die();
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     fn die() {
+        // SIGKILL and not `exit`: nothing may run that a power cut would not let run, such as the
+        // destructors that close the database.
         let this = rustix::process::getpid();
         let killed = rustix::process::kill_process(this, rustix::process::Signal::KILL);
         assert!(killed.is_ok(), "a process may always end itself");

@@ -67,6 +67,7 @@ impl AgentDirectory {
         }
         let mut entries = self.write();
         entries.apply_changes(changes);
+        // Marks that are removed and tokens that are added take nothing away from a caller.
         if !marks_added.is_empty() || tokens.iter().any(|(_, token)| token.is_none()) {
             // Under the lock: whoever read the earlier entries took the earlier version before.
             self.trust_version.fetch_add(1, Ordering::Release);

@@ -37,6 +37,7 @@ use crate::service::Service;
 use adoption::RunnerConnection;
 pub(crate) use adoption::{AdoptedAgents, find_runners};
 use agent_loop::AgentLoop;
+pub(crate) use launch::check_launch;
 pub(crate) use runner_host::{ProcessRunners, RunnerHost};
 
 /// The drivers of all managed agents.
@@ -60,6 +61,7 @@ impl AgentDrivers {
             shutdown: CancellationToken::new(),
             runners,
         };
+        // They have channels already, so the board does not report them as new agents below.
         for agent in adopted {
             let driving = drive_adopted(service.clone(), agent, drivers.clone());
             drivers.tasks.spawn(driving);

@@ -44,7 +44,8 @@ impl DutyBoard {
         let (channel, receiver) = watch::channel(duties.into());
         let mut channels = self.lock_channels();
         channels.agents.insert(agent.clone(), channel);
-        // The agent may have been posted before its driver was adopted: it must not get a second one.
+        // The agent may have been posted before its driver was adopted: it must not get a second
+        // one.
         channels.new_agents.retain(|(waiting, _)| waiting != agent);
         receiver
     }
@@ -56,6 +57,8 @@ impl DutyBoard {
             if !new_agents.is_empty() {
                 return new_agents;
             }
+            // A notification that came after the list was taken is kept, so this cannot wait for
+            // ever.
             self.agent_added.notified().await;
         }
     }

@@ -4,7 +4,7 @@
 //! number and bytes; a reader that falls behind that reads the log, and costs only itself.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use countersign_core::limits::{FEED_BYTES_KEPT, FEED_EVENTS_KEPT};
@@ -65,10 +65,7 @@ impl Feed {
     }
 
     pub(crate) fn push(&self, entries: impl IntoIterator<Item = Arc<FeedEntry>>) {
-        let mut ring = self
-            .ring
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut ring = self.write_ring();
         for entry in entries {
             ring.bytes += weight(&entry.committed);
             ring.entries.push_back(entry);
@@ -90,10 +87,7 @@ impl Feed {
 
     /// After a failed commit: what readers may see is what the log has.
     pub(crate) fn reset(&self, head: Seq) {
-        let mut ring = self
-            .ring
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut ring = self.write_ring();
         *ring = EventRing::default();
         drop(ring);
         self.head.send_replace(head);
@@ -101,10 +95,7 @@ impl Feed {
 
     /// An erased event must not live on in memory, nor inside another that shows it.
     pub(crate) fn remove_erased(&self, erased: impl Fn(&CommittedEvent) -> bool) {
-        let mut ring = self
-            .ring
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut ring = self.write_ring();
         ring.entries.retain(|entry| !erased(&entry.committed));
         ring.bytes = ring
             .entries
@@ -115,10 +106,7 @@ impl Feed {
 
     /// Up to `limit` events after `cursor`, or `None` if some of them are no longer in memory.
     pub(crate) fn after(&self, cursor: Seq, limit: usize) -> Option<Vec<Arc<FeedEntry>>> {
-        let ring = self
-            .ring
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ring = self.read_ring();
         let oldest = ring.entries.front()?.committed.seq;
         if oldest > cursor.next() {
             return None;
@@ -135,10 +123,7 @@ impl Feed {
         limit: usize,
         wanted: impl Fn(&CommittedEvent) -> bool,
     ) -> Option<Vec<Arc<FeedEntry>>> {
-        let ring = self
-            .ring
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ring = self.read_ring();
         let found: Vec<_> = ring
             .entries
             .iter()
@@ -148,6 +133,14 @@ impl Feed {
             .cloned()
             .collect();
         (found.len() == limit).then_some(found)
+    }
+
+    fn read_ring(&self) -> RwLockReadGuard<'_, EventRing> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_ring(&self) -> RwLockWriteGuard<'_, EventRing> {
+        self.ring.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

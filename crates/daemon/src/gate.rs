@@ -21,7 +21,7 @@ use countersign_rules::{
 
 use crate::rulebook::DirRules;
 
-use assessed_ask::{AncestorAssessment, is_for};
+use assessed_ask::AncestorAssessment;
 pub(crate) use assessed_ask::{AskFacts, AssessedAsk};
 
 /// How often an ask is judged again because a grant had too few uses left. Each time at least one more
@@ -79,6 +79,7 @@ impl Gate {
             }
             Err(error) => {
                 tracing::error!(grant = %id, %error, "a grant cannot be read");
+                // An allow that cannot be read allows nothing, which is what its absence means.
                 if grant.effect > Effect::Allow {
                     let message = format!("grant `{}` cannot be read: {error}", grant.rule);
                     self.unreadable.insert(id, message);
@@ -108,7 +109,7 @@ impl Gate {
             agent,
             project: assessed.rules.project.as_deref(),
         };
-        let names = names_of(state, agent, now);
+        let names = RuleNames::of_agent(state, agent, now);
         let judge = |leaves_out: &dyn Fn(&GrantId) -> bool| {
             let counts = |id: &GrantId| !leaves_out(id) && state.grant_counts(id, asking, now);
             self.judge_with(&counts, &names, assessed)
@@ -116,6 +117,8 @@ impl Gate {
         // Without the counted grants first: where anything else allows, no use is spent.
         let mut verdict = judge(&|id| self.counted.contains(id));
         if verdict.effect == Effect::Ask && !self.counted.is_empty() {
+            // Which grant allows which part follows from the judgement, so it has to be judged
+            // first and judged again without those that would be used more often than they may.
             let mut spent: Vec<GrantId> = Vec::new();
             for _ in 0..SPENT_MAX {
                 verdict = judge(&|id| spent.contains(id));
@@ -154,9 +157,9 @@ impl Gate {
             agent: Some(&ancestor.agent),
             project: asking.project,
         };
-        let mut names = names_of(state, asking.agent, now);
-        names.extend(names_of(state, Some(&ancestor.agent), now));
-        let is_for = |entry: &RuleEntry| is_for(entry, &names);
+        let mut names = RuleNames::of_agent(state, asking.agent, now);
+        names.extend(RuleNames::of_agent(state, Some(&ancestor.agent), now));
+        let is_for = |entry: &RuleEntry| names.admit(entry);
         let counts = |entry: &RuleEntry| {
             let grant = entry.origin.grant.as_ref();
             grant.is_some_and(|id| {
@@ -202,10 +205,10 @@ impl Gate {
     fn judge_with(
         &self,
         counts: &dyn Fn(&GrantId) -> bool,
-        names: &[String],
+        names: &RuleNames,
         assessed: &AssessedAsk,
     ) -> Verdict {
-        let is_for = |entry: &RuleEntry| is_for(entry, names);
+        let is_for = |entry: &RuleEntry| names.admit(entry);
         let counts = |entry: &RuleEntry| entry.origin.grant.as_ref().is_some_and(counts);
         let grants = LayerView {
             rules: &self.rules,
@@ -238,8 +241,41 @@ fn overspent_grants(state: &State, verdict: &Verdict) -> Vec<GrantId> {
     spent.map(|(id, _)| id.clone()).collect()
 }
 
-/// The names that operators gave an agent.
-pub(crate) fn names_of(state: &State, agent: Option<&AgentId>, now: Timestamp) -> Vec<String> {
-    let names = agent.map(|agent| state.operator_names_of(agent, now));
-    names.into_iter().flatten().map(str::to_owned).collect()
+/// The names by which rules are for an agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleNames {
+    /// Those that operators gave it.
+    given: Vec<String>,
+    /// Those that count only for rules that ask or deny: an orchestrator may have chosen them.
+    restricting: Vec<String>,
+}
+
+impl RuleNames {
+    pub(crate) fn of_agent(state: &State, agent: Option<&AgentId>, now: Timestamp) -> Self {
+        let Some(agent) = agent else {
+            return Self::default();
+        };
+        let given = state.operator_names_of(agent, now);
+        Self {
+            given: given.map(str::to_owned).collect(),
+            restricting: state
+                .managed_name_of(agent)
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.given.extend(other.given);
+        self.restricting.extend(other.restricting);
+    }
+
+    /// Whether a rule of a file is for everybody, or for an agent with these names.
+    fn admit(&self, entry: &RuleEntry) -> bool {
+        let is_for = |names: &[String]| names.iter().any(|name| entry.is_for(Some(name)));
+        entry.is_for(None)
+            || is_for(&self.given)
+            || (entry.effect > Effect::Allow && is_for(&self.restricting))
+    }
 }

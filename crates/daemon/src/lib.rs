@@ -4,6 +4,7 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+mod attachments;
 pub mod audit;
 mod clock;
 mod crash;
@@ -25,11 +26,12 @@ pub use clock::HostClock;
 pub use countersign_agents::ContainmentMethod;
 pub use countersign_agents::adapter::McpServer;
 pub use countersign_agents::worktree::{
-    DiffFile, DiscardWork, FileStatus, RemovalOutcome as WorktreeOutcome, WorktreeDiff,
+    DiffFile, DiscardWork, FileStatus, MergeOutcome, RemovalOutcome as WorktreeOutcome,
+    WorktreeDiff,
 };
 pub use countersign_agents::{catalog, procfs};
 pub use countersign_core::{GrantDraft, GrantState};
-pub use countersign_rules::{SuggestedRule, explain};
+pub use countersign_rules::{RuleArea, SuggestedRule, explain};
 pub use countersign_store::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
     StoreError,
@@ -46,9 +48,10 @@ pub use rulebook::{
     foreign_policy,
 };
 pub use service::{
-    BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest, GrantAdded,
-    HostOverview, HostSettings, OpenError, RuleCheck, RuleProposal, RulesOverview, RunnerSettings,
-    Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage, open, start,
+    AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
+    GrantAdded, HostOverview, HostSettings, OpenError, RuleCheck, RuleProposal, RulesOverview,
+    RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage, open,
+    start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

@@ -84,6 +84,7 @@ impl Rulebook {
         cache.rules_for("");
         let (alive, ended) = sync_channel(1);
         let book = Arc::new(Self::new(Some(cache), alive));
+        // Weak, or the thread would keep the rulebook alive and never end.
         let weak = Arc::downgrade(&book);
         std::thread::Builder::new()
             .name("rulebook".into())
@@ -168,6 +169,7 @@ impl Rulebook {
     fn publish_revision(&self, cache: &RuleCache) {
         let revision = cache.revision();
         self.changes.send_if_modified(|known| {
+            // Whoever waits judges all open asks again, so a revision that is known wakes nobody.
             let rose = *known < revision;
             *known = revision;
             rose

@@ -51,7 +51,7 @@ mod settings;
 mod worktrees;
 
 pub use access::CgroupAgent;
-pub use managed::{SpawnRequest, TranscriptPage};
+pub use managed::{AgentGoal, SpawnRequest, TranscriptPage};
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};
 pub use settings::{HostSettings, RunnerSettings};
@@ -129,6 +129,8 @@ pub async fn start(
 ) -> ServiceResult<(Service, SupervisorExit)> {
     let clock = HostClock::start();
     let mut snapshot = log.load().map_err(|error| to_service_error(&error))?;
+    // Before the loop runs: whether an agent is adopted decides what becomes of its open asks, and
+    // that is part of the first commit.
     let runners: Arc<dyn RunnerHost> = Arc::new(ProcessRunners(settings.runners.clone()));
     let adopted = driver::find_runners(&mut snapshot, &runners).await;
     let adopted = adopted.map_err(|error| ServiceError::World(error.to_string().into()))?;
@@ -298,7 +300,7 @@ impl Service {
             after = Some(last.opened);
             for approval in undelivered.iter().filter(|owed| !is_for(owed, &adopted)) {
                 crash::point("before_settling");
-                self.submit(settled(approval, AnswerDelivery::Unknown))
+                self.submit(settle_input(approval, AnswerDelivery::Unknown))
                     .await?;
             }
         }
@@ -336,6 +338,8 @@ impl Service {
         &self,
         read: impl FnOnce(&dyn EventHistory) -> Result<T, StoreError> + Send + 'static,
     ) -> ServiceResult<T> {
+        // Readers have connections of their own to the database, which may hold a commit that
+        // failed and that nobody was told of.
         let outage = self.shared.outage.borrow().clone();
         if let Some(outage) = outage.filter(|outage| outage.unreadable) {
             return Err(ServiceError::Store(outage.message));
@@ -408,6 +412,7 @@ impl Service {
     /// Disconnects from every managed agent, finishes what is queued and ends the loop. Runners keep
     /// their agents running.
     pub async fn stop(&self) {
+        // Before the loop: drivers still send what they settled.
         if let Some(drivers) = self.shared.drivers.get() {
             drivers.end().await;
         }
@@ -441,7 +446,8 @@ fn adopt_agents(
     left.collect()
 }
 
-fn settled(approval: &Approval, delivery: AnswerDelivery) -> Input {
+/// What became of an answer, as an input of the loop.
+pub(crate) fn settle_input(approval: &Approval, delivery: AnswerDelivery) -> Input {
     Input::SettleAnswer {
         approval: approval.ask.id.clone(),
         opened: approval.opened,

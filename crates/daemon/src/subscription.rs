@@ -40,7 +40,8 @@ impl EventFilter {
             .filter(|kind| Event::KINDS.contains(&kind.as_str()))
             .cloned()
             .collect();
-        // Whatever is no kind of ours can only be the kind that the sender of a notification gave it.
+        // Whatever is no kind of ours can only be the kind that the sender of a notification gave
+        // it.
         if stored.len() < kinds.len() {
             stored.push("host.notification_sent".to_owned());
         }
@@ -87,6 +88,7 @@ impl Subscription {
     /// Dropping the wait loses nothing: the cursor moves only with what is returned.
     pub async fn next(&mut self) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
         loop {
+            // Marked as seen before it is read up to: a commit during the reading wakes once more.
             let head = *self.wake.borrow_and_update();
             while self.cursor < head {
                 let page = self.page(head).await?;

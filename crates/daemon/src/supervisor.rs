@@ -20,7 +20,7 @@ use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Caller, Checkpoint, ClientId, CommitChanges,
     CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Question,
-    QuestionId, Rejection, ResolveApproval, State, Timestamp, decide,
+    QuestionId, REPLACED, Rejection, ResolveApproval, State, Timestamp, decide,
 };
 use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -195,6 +195,8 @@ impl Supervisor {
     /// Runs until it is told to stop or every sender of commands is gone.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<SupervisorCommand>) {
         let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
+        // Whatever has queued up while the last batch was committed shares the next flush of the
+        // disk.
         while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
             if self.run_batch(batch.drain(..)) {
                 return;
@@ -293,6 +295,8 @@ impl Supervisor {
             SupervisorCommand::Connected(client) => self.presence.connected(client),
             SupervisorCommand::Subscribed(client) => self.presence.subscribed(&client),
             SupervisorCommand::Disconnected(client) => {
+                // Before it is decided: what a connection holds lapses only if the presence lacks
+                // it.
                 self.presence.disconnected(&client);
                 self.decide_and_reply(Input::ConnectionLost(client), None, batch);
             }
@@ -384,6 +388,7 @@ impl Supervisor {
         batch: &mut CommitBatch,
     ) -> Result<PendingReply, Rejection> {
         batch.inputs += 1;
+        // Read once: the events of one input have one time, and it is the one that was decided by.
         let now = self.clock.now();
         let context = DecisionContext {
             now,
@@ -395,7 +400,8 @@ impl Supervisor {
         let decision = decide(&self.state, context, input)?;
         let mut ended_question = None;
         for event in decision.events {
-            // Applying it takes the question out of the state, and whoever waits is told it as it was.
+            // Applying it takes the question out of the state, and whoever waits is told it as it
+            // was.
             if let Event::QuestionEnded(e) = &event {
                 ended_question = self.state.find_question(&e.question).cloned();
             }
@@ -473,6 +479,8 @@ impl Supervisor {
             inputs,
             ..
         } = batch;
+        // A batch of reads and refusals changes nothing, and then no flush of the disk is waited
+        // for.
         let committed = if entries.is_empty() && checkpoints.is_empty() {
             Ok(Vec::new())
         } else {
@@ -481,7 +489,8 @@ impl Supervisor {
         crash::point("before_replies");
         match &committed {
             Ok(entries) => {
-                // Before the replies: an agent's driver does not depend on any caller still listening.
+                // Before the replies: an agent's driver does not depend on any caller still
+                // listening.
                 self.post_duties_after(entries);
                 for (answer, result) in replies {
                     // A caller that no longer listens has lost nothing: the record has it.
@@ -515,9 +524,9 @@ impl Supervisor {
             .filter_map(|entry| entry.committed.event.agent())
             .collect();
         self.post_duties(touched.into_iter());
-        let started =
-            |entry: &Arc<FeedEntry>| matches!(entry.committed.event, Event::HostStarted(_));
-        if entries.iter().any(started) {
+        // The start is about no agent, and the duties of every agent follow from it.
+        let mut events = entries.iter().map(|entry| &entry.committed.event);
+        if events.any(|event| matches!(event, Event::HostStarted(_))) {
             self.post_all_duties();
         }
     }
@@ -542,6 +551,7 @@ impl Supervisor {
         checkpoints: CheckpointChanges,
         inputs: usize,
     ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
+        // Taken even if the append fails: the state is loaded again then, and its changes with it.
         let changes = CommitChanges {
             checkpoints: checkpoints.into_changes(),
             ..self.state.take_changes()
@@ -576,6 +586,7 @@ impl Supervisor {
         if !entries.is_empty() {
             self.feed.push(entries.iter().cloned());
         }
+        // After the push: an event of this very commit may show what was erased.
         for seq in changes.redacted {
             self.feed.remove_erased(|committed| {
                 committed.seq == seq || committed.event.opened() == Some(seq)
@@ -635,6 +646,9 @@ fn log_lifecycle(committed: &CommittedEvent) {
         }
         Event::ProcessMarked(e) => {
             tracing::info!(agent = %e.agent, pid = e.process.pid, "process marked as an agent");
+        }
+        Event::ApprovalResolved(e) if e.ending.message.as_deref() == Some(REPLACED) => {
+            tracing::warn!(approval = %e.approval, "a second ask for the same tool call replaced it");
         }
         _ => {}
     }

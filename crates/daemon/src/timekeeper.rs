@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::HostClock;
 use crate::supervisor::SupervisorCommand;
 
-/// Sends [`Command::Time`] at each deadline the supervisor names; ends with the supervisor.
+/// Sends [`SupervisorCommand::Time`] at each deadline that the supervisor names; ends with it.
 pub(crate) async fn run_timekeeper(
     clock: HostClock,
     mut deadline: watch::Receiver<Option<Timestamp>>,
@@ -23,8 +23,8 @@ pub(crate) async fn run_timekeeper(
         tokio::select! {
             changed = deadline.changed() => if changed.is_err() { return },
             () = due => {
-                // The supervisor names the next deadline after each batch, this command's too, so waiting
-                // for it cannot miss one and does not send the same deadline twice.
+                // The supervisor names the next deadline after each batch, this command's too, so
+                // waiting for it cannot miss one and does not send the same deadline twice.
                 if commands.send(SupervisorCommand::Time).await.is_err() || deadline.changed().await.is_err() {
                     return;
                 }

@@ -1,19 +1,21 @@
-//! JSON-RPC 2.0 as this wire speaks it: lenient in what it takes, exact in what it sends.
+//! The envelope of JSON-RPC 2.0, as the host wire has it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::scalar::Raw;
 
-/// A request. `jsonrpc`, `id` and `params` may be missing: then the id is null.
+/// A request. `id` and `params` may be missing, and `jsonrpc` is not read: clients of the host wire
+/// may leave all three out.
 #[derive(Deserialize)]
 pub struct Request<'a> {
-    /// Whatever the client chose; given back as it came.
+    // Any JSON, kept as text. A number above 2^53 or a `1.0` would not survive being parsed and
+    // printed again, and the client would not recognise its reply.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
-    /// What is asked for.
     pub method: String,
-    /// Its parameters.
+    // Parsed later as the type of the method. Until the caller is authenticated nothing else than
+    // the method's name is looked at.
     #[serde(borrow, default)]
     pub params: Option<&'a RawValue>,
 }
@@ -33,5 +35,7 @@ pub struct ErrorObject {
 /// The method of the notification that carries an event to a subscriber.
 pub const EVENT_NOTIFICATION: &str = "host.event";
 
-/// How the frame of such a notification begins; the event and a closing brace follow.
+// Text and not a serialised struct: the frame of an event is made once for all subscribers, and SSE
+// sends the part between this beginning and the closing brace.
+/// The beginning of the frame of such a notification; the event and a closing brace follow.
 pub const EVENT_FRAME_START: &str = r#"{"jsonrpc":"2.0","method":"host.event","params":"#;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+// The host wire's codes, which are not always JSON-RPC's: it uses "internal error" for every plain
+// error of a method, and for parameters that do not fit as well.
 /// The codes of JSON-RPC errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -10,11 +12,11 @@ pub enum ErrorCode {
     Parse = -32700,
     /// No such method.
     UnknownMethod = -32601,
-    /// The parameters do not fit (`host.dismiss_approval` and methods newer than the host wire).
+    /// The parameters do not fit: for `host.dismiss_approval`, and for unknown fields.
     InvalidParams = -32602,
     /// Any plain error of a method.
     Plain = -32603,
-    /// Say who you are first; the connection is closed.
+    /// The caller must authenticate first; the connection is closed.
     AuthRequired = -32001,
     /// Refused; `data.reason` says why.
     Refused = -32003,
@@ -24,6 +26,8 @@ pub enum ErrorCode {
     Capability = -32008,
 }
 
+// One row for each reason, because the name on the wire and the HTTP status belong together: a
+// reason without a status does not compile.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal;)*) => {
         /// Why something was refused, the same on every door.
@@ -45,7 +49,7 @@ macro_rules! reasons {
                 match self { $(Self::$name => $status,)* }
             }
 
-            /// Reads what `as_str` wrote.
+            /// The reason of that name. A client gets `None` for one that is newer than itself.
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
@@ -66,43 +70,47 @@ reasons! {
     UnknownToken = "unknown_token", 404;
     /// No such grant.
     UnknownRule = "unknown_rule", 404;
-    /// The rule is not understood, or its leash makes no sense.
+    /// The rule cannot be parsed, or its limits make no sense.
     BadRule = "bad_rule", 422;
     /// The agent has ended.
     AgentEnded = "agent_ended", 409;
-    /// The host did not start the agent, so it cannot be told what to do.
+    /// The host did not start the agent, so it cannot control it.
     NotManaged = "not_managed", 409;
-    /// The host runs the agent, and alone says what it does.
+    /// The host runs the agent and reports its state itself.
     RunByHost = "run_by_host", 409;
     /// Another agent has the name.
     NameTaken = "name_taken", 409;
     /// No turn runs that could be ended.
     NoTurn = "no_turn", 409;
-    /// The agent kept no session to go on with.
+    /// The agent has no session that can be resumed.
     CannotResume = "cannot_resume", 409;
+    /// The agent would fail to start: its program, folder or repository is missing.
+    CannotStart = "cannot_start", 422;
     /// The agent has no session that another could begin from.
     CannotFork = "cannot_fork", 409;
     /// The agent is not an orchestrator.
     NotAnOrchestrator = "not_an_orchestrator", 409;
-    /// An orchestrator reaches only those below it.
+    /// An orchestrator reaches only its descendants.
     NotADescendant = "not_a_descendant", 403;
-    /// A person's ceiling does not cover it.
+    /// The orchestrator's ceiling does not cover it.
     AboveCeiling = "above_ceiling", 403;
-    /// A child would have more than its parent.
+    /// A child would have more rights than its parent.
     Wider = "wider", 403;
-    /// It has to be said what becomes of the agents below it; `data.children` names them.
+    /// `children` must say what happens to the agents below it; `data.children` lists them.
     HasChildren = "has_children", 409;
     /// The agent must end first.
     StillRuns = "still_runs", 409;
     /// The agent has no worktree.
     NoWorktree = "no_worktree", 409;
-    /// No such event, or its content is gone.
+    /// No such event, or its content was erased.
     UnknownEvent = "unknown_event", 404;
+    /// No event has this kind.
+    UnknownEventKind = "unknown_event_kind", 422;
     /// An abbreviation that fits more than one.
     AmbiguousId = "ambiguous_id", 409;
     /// Somebody answered before; `data` says who, when and what.
     AlreadyResolved = "already_resolved", 409;
-    /// Its owner is not there to decide.
+    /// Its owner is not connected.
     OwnerNotConnected = "owner_not_connected", 409;
     /// Not one of the options; `data.options` lists them.
     NotAnOption = "not_an_option", 422;
@@ -114,7 +122,7 @@ reasons! {
     OwnedElsewhere = "owned_elsewhere", 409;
     /// Agents ask; they do not answer.
     AgentsCannotAnswer = "agents_cannot_answer", 403;
-    /// An agent's token does not reach this.
+    /// Agents may not do this.
     AgentNotAllowed = "agent_not_allowed", 403;
     /// Observers change nothing.
     ObserverCannotChange = "observer_cannot_change", 403;
@@ -136,11 +144,11 @@ reasons! {
     MethodNotAllowed = "method_not_allowed", 405;
     /// The body must be `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
-    /// Say who you are.
+    /// The request needs a token.
     AuthRequired = "auth_required", 401;
-    /// Nobody has that token, or its time is over.
+    /// The token is unknown or has expired, or the caller cannot be identified.
     AuthFailed = "auth_failed", 401;
-    /// Sent to a name or from a page that is not ours.
+    /// Addressed to another host name, or sent by a page of another origin.
     WrongOrigin = "wrong_origin", 403;
     /// The record cannot be written; nothing is allowed until it can.
     StoreUnavailable = "store_unavailable", 503;
@@ -160,6 +168,8 @@ pub struct ErrorBody {
 /// What went wrong: a reason for programs, a message for people, and what belongs to the reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ErrorDetail {
+    // Flattened, so that programs find the fields of `data` on the host wire beside the message
+    // here.
     /// What belongs to the reason, such as `limit` or `options`.
     #[serde(flatten)]
     pub data: serde_json::Map<String, serde_json::Value>,

@@ -1,4 +1,4 @@
-//! What the hooks of other tools send, in words that fit any tool, and what they are told.
+//! What the hooks of other tools send and get back, in a form that fits any tool.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,36 +10,38 @@ use crate::scalar::Raw;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HookEvent {
-    /// A session began, was taken up again, or goes on under another id.
+    /// A session began, was resumed, or continues under another id.
     SessionStarted,
-    /// It ended.
     SessionEnded,
-    /// It has nothing to do.
+    /// The session waits for its person.
     Idle,
-    /// It tells its person something.
+    /// The session shows a notification.
     Notice,
-    /// It is about to use a tool.
+    /// The session is about to use a tool.
     Ask,
-    /// It is about to ask at its own terminal about a tool that it has been told of before, or not.
+    /// The session is about to ask at its own terminal, after an `Ask` about the same tool call or
+    /// without one.
     Prompt,
 }
 
-/// What a hook says when nobody answered in time.
+// A hook that has to choose a default denies: silence must not become consent.
+/// What a hook decides when no answer came in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookEnd {
-    /// No; the ask ends with it.
+    /// It denies, and the ask ends.
     #[default]
     Deny,
     /// The tool asks at its own terminal; the ask stays open until that is answered.
     Ask,
 }
 
-/// `host.hook`: one event of one session. Only on the Unix socket, where the host finds out itself
-/// which process it comes from.
+/// `host.hook`: one event of one session. Only on the Unix socket, where the host identifies the
+/// process that it comes from.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HookParams {
-    /// The tool whose hook it is; `claude` if absent. REST has it in the path.
+    // Not in the schema: over REST it is in the path, and in a body it is refused.
+    /// The tool whose hook it is (default: `claude`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
     pub hook: Option<String>,
@@ -47,7 +49,7 @@ pub struct HookParams {
     pub event: HookEvent,
     /// The session, by its tool's own id.
     pub session_id: String,
-    /// The same again is the same request, told once more because its answer was not heard.
+    /// A hook repeats its request under the same id if it lost the connection before the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// Where the session works: an absolute path.
@@ -67,10 +69,10 @@ pub struct HookParams {
     /// How long to wait for a person.
     #[serde(default)]
     pub wait_ms: u64,
-    /// What the hook says after that.
+    /// What the hook decides after that.
     #[serde(default)]
     pub after_wait: HookEnd,
-    /// Words for people.
+    /// A message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Anything else to show.
@@ -79,13 +81,12 @@ pub struct HookParams {
     pub details: Raw,
 }
 
-/// What a hook is to say.
+// No default and no unknown value: a hook that cannot read its decision must not go ahead.
+/// What a hook is to answer to its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDecision {
-    /// It may go on.
     Allow,
-    /// It may not.
     Deny,
     /// The tool asks as if there were no hook, whatever its own settings allow.
     Ask,
@@ -93,24 +94,22 @@ pub enum HookDecision {
     None,
 }
 
-/// What a hook is told.
+/// The reply to a hook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HookResult {
-    /// The agent that the session is to the host.
+    /// The id of the session's agent.
     pub agent_id: String,
-    /// What to say.
     pub decision: HookDecision,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The input to run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<Raw>,
-    /// The ask this was decided by.
+    /// The ask that decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<String>,
-    /// Whether this answer was told before: what it allows may already have run.
+    /// Whether the same answer was delivered before: what it allows may already have run.
     #[serde(default)]
     pub told_before: bool,
 }

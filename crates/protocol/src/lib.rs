@@ -1,8 +1,8 @@
 //! The wire contract: what clients of every door send and get.
 //!
 //! Invariants: a released field keeps its name and meaning, results only ever grow, and `status`
-//! holds the host wire's own words while ours stand beside it in `state`. Nothing here knows how
-//! a request is served.
+//! holds the host wire's own values while ours are in `state`. Nothing here knows how a request is
+//! served.
 #![forbid(unsafe_code)]
 
 mod envelope;

@@ -1,10 +1,12 @@
-//! Agents that the host runs: what they are started with, told and asked, and their story.
+//! Agents that the host runs: how they are started, controlled and shown.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::rows::HostAgent;
-use crate::scalar::{Time, read_from_object_only};
+use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::HostAgentRole;
 
 /// `host.spawn_agent`: one of `agent` and `command` says what to start.
@@ -25,6 +27,9 @@ pub struct SpawnAgentParams {
     /// What it is to do first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// Files on the host's machine that go with the prompt, by absolute path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
     /// The folder it works in: an absolute path.
     #[schema(pattern = "^/")]
     pub cwd: String,
@@ -34,7 +39,7 @@ pub struct SpawnAgentParams {
     /// The mode, by the agent's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Words before everything else, for agents that take them.
+    /// Text before everything else, for agents that support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The only tools it may use.
@@ -43,6 +48,13 @@ pub struct SpawnAgentParams {
     /// Tools it may not use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
+    /// MCP servers for Claude Code, by name, as in its own configuration (`mcpServers`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub mcp_servers: Option<Raw>,
+    /// Labels, by key: rules can be limited to agents that have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Variables of its environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVariable>,
@@ -65,7 +77,7 @@ pub struct SpawnAgentParams {
     pub role: Option<HostAgentRole>,
 }
 
-/// What an agent speaks.
+/// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentProtocol {
@@ -82,7 +94,7 @@ pub enum AgentProtocol {
 pub struct EnvVariable {
     /// Its name.
     pub name: String,
-    /// Its value; the host's own if absent. Never given back if it is secret.
+    /// Its value (default: the host's own). Never shown if it is secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Whether the value stays out of the record.
@@ -90,7 +102,7 @@ pub struct EnvVariable {
     pub secret: bool,
 }
 
-/// A wish for a worktree.
+/// A request for a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(remote = "Self")]
 pub struct WorktreeParams {
@@ -104,40 +116,44 @@ read_from_object_only!(EnvVariable, WorktreeParams);
 /// A message to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PromptBody {
-    /// The words. They wait while a turn runs, and wake an agent that ended.
+    /// The text. It is queued while a turn runs, and restarts an agent that ended.
     pub message: String,
+    /// Files on the host's machine that go with it, by absolute path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
 }
 
 /// How an agent ends.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct KillBody {
-    /// What becomes of agents below it that run; has to be said if there are any.
+    // No default: ending them by mistake loses work, and keeping them leaves them without a parent.
+    /// What happens to running agents below it; required if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<ChildrenFate>,
 }
 
-/// What becomes of the agents below one that ends.
+/// What happens to the agents below one that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildrenFate {
     /// They end as well.
     End,
-    /// They go on; what they ask is for people.
+    /// They keep running; people answer what they ask.
     Keep,
 }
 
-/// What an orchestrator may settle for those below it.
+/// What an orchestrator may approve for its descendants.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct CeilingBody {
-    /// What it may allow; none to take its ceiling away.
+    /// The rules; an empty list removes the ceiling.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// When it ends, from now; as late as its agent if absent.
+    /// When it expires, from now (default: when its agent ends).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }
 
-/// What an orchestrator may settle, as it is now.
+/// The ceiling of an orchestrator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CeilingRow {
     /// What it may allow.
@@ -156,7 +172,7 @@ pub struct InterruptBody {
     pub reason: Option<String>,
 }
 
-/// A second agent that goes on from where another stands, which stays as it is.
+/// A second agent that continues from a copy of another's session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct ForkBody {
     /// Its name; one is made up if absent.
@@ -167,7 +183,7 @@ pub struct ForkBody {
     pub prompt: Option<String>,
 }
 
-/// Whether an agent is put away.
+/// Whether an agent is archived.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ArchiveBody {
     /// Default: `true`.
@@ -197,33 +213,73 @@ pub struct ConfigureBody {
     pub model: Option<String>,
 }
 
-/// `host.wait_idle`: one agent or several.
+/// `host.wait_agents`: one agent or several.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct WaitIdleParams {
+pub struct WaitAgentsParams {
     /// The agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The agents: all of them must be idle.
+    /// The agents: all of them must get there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_ids: Option<Vec<String>>,
+    /// What to wait for.
+    #[serde(default)]
+    pub until: WaitUntil,
+    /// The number of the turn, with `turn_ended`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    /// The number of the run, with `ended`: a later run counts as its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u32>,
     /// How long this call waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-/// What `host.wait_idle` found.
+/// What `host.wait_agents` found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct WaitIdleResult {
+pub struct WaitAgentsResult {
     /// The agents as they are now.
     pub agents: Vec<HostAgent>,
-    /// Whether all of them are idle or ended; `false` if time ran out first.
-    pub idle: bool,
+    /// Whether all of them got there; `false` if time ran out first.
+    pub reached: bool,
+}
+
+/// What to wait for, in a query.
+#[derive(Clone, Copy, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct WaitGoalQuery {
+    /// What to wait for. Default: `idle`.
+    #[serde(default)]
+    #[param(inline, required = false)]
+    pub until: WaitUntil,
+    /// The number of the turn, with `turn_ended`.
+    #[serde(default)]
+    pub turn: Option<u32>,
+    /// The number of the run, with `ended`: a later run counts as its end.
+    #[serde(default)]
+    pub run: Option<u32>,
+}
+
+/// What a wait for agents is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitUntil {
+    /// No turn runs and no message is queued, or the agent ended.
+    #[default]
+    Idle,
+    /// It is ready for a prompt, or failed to start.
+    Started,
+    /// The turn named by `turn` is over.
+    TurnEnded,
+    /// It has no process any more.
+    Ended,
 }
 
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanStepRow {
-    /// `pending`, `in_progress` or `completed`, by the agent's word.
+    /// `pending`, `in_progress` or `completed`, as the agent reports it.
     pub status: String,
     /// What it is.
     pub text: String,
@@ -238,9 +294,8 @@ pub struct ManagedRow {
     /// The only tools it may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
-    /// Whether it was put away.
     pub archived: bool,
-    /// What it may settle for those below it.
+    /// What it may approve for its descendants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CeilingRow>,
     /// The program and its arguments, if it was started by them.
@@ -258,10 +313,13 @@ pub struct ManagedRow {
     /// Variables it was given; secret ones without their value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVariable>,
-    /// When it was last heard of.
+    /// Its labels, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it last sent something.
     #[schema(value_type = String, format = DateTime)]
     pub last_activity: Time,
-    /// How its last run ended, in words.
+    /// How its last run ended, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The mode it is in.
@@ -273,14 +331,17 @@ pub struct ManagedRow {
     /// The orchestrator that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The name of that orchestrator, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_name: Option<String>,
     /// What it plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<PlanStepRow>,
     /// Messages that wait for their turn.
     pub queued: usize,
-    /// Whether its session can be gone on with.
+    /// Whether its session can be resumed.
     pub resumable: bool,
-    /// What it is besides an agent.
+    /// Its role among agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<HostAgentRole>,
     /// Which of its runs, counted from 1.
@@ -296,7 +357,7 @@ pub struct ManagedRow {
     pub turn: Option<TurnRow>,
     /// Its turns so far, over all runs.
     pub turns: u32,
-    /// What it used, by its own word.
+    /// What it used, as it reports it.
     pub usage: UsageRow,
     /// Its worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,7 +371,7 @@ pub struct TurnRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Time>,
-    /// Whether it was told to end.
+    /// Whether it was interrupted.
     pub interrupted: bool,
     /// Which of the agent's turns, counted from 1.
     pub number: u32,
@@ -319,7 +380,7 @@ pub struct TurnRow {
     pub started_at: Time,
 }
 
-/// What an agent used, by its own word. What is absent it did not say.
+/// What an agent used, as it reports it. Absent fields were not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageRow {
     /// Tokens its context has room for.
@@ -366,7 +427,7 @@ pub struct AgentDiff {
 /// One changed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiffFileRow {
-    /// Lines that came.
+    /// Added lines.
     pub added: u64,
     /// Whether it has no lines.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -376,7 +437,7 @@ pub struct DiffFileRow {
     pub from: Option<String>,
     /// Where it is, relative to the worktree.
     pub path: String,
-    /// Lines that went.
+    /// Removed lines.
     pub removed: u64,
     /// `added`, `modified`, `deleted`, `renamed`, `type_changed` or `repository`.
     pub status: String,
@@ -391,15 +452,45 @@ pub struct RemoveWorktreeQuery {
     pub discard: bool,
 }
 
-/// What became of a worktree.
+/// The reply to removing a worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemovedWorktree {
     /// The branch, if it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_kept: Option<String>,
-    /// Whether the worktree is gone.
+    // False is not an error: a worktree with uncommitted work is kept on purpose.
+    /// Whether the worktree was removed.
     pub removed: bool,
-    /// Why it is not, if it is not.
+    /// Why it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Where an agent's branch is merged into.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct MergeWorktreeBody {
+    /// The branch; the one that is checked out in the repository if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+}
+
+/// What came of a merge. Where it was not made, nothing was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MergedWorktree {
+    /// The commit that the branch is at now; absent if it had all commits before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Files that both branches changed differently.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
+    /// Whether the branch was moved forward without a merge commit.
+    pub fast_forward: bool,
+    /// The branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+    /// Whether the branch has all commits of the agent now.
+    pub merged: bool,
+    /// Why it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -410,7 +501,7 @@ pub struct CatalogRow {
     /// What would be run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What to do to have it, or what to know of it.
+    /// How to install it, or what to know about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Whether it was found.

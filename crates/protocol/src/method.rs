@@ -1,7 +1,7 @@
 //! The methods of the wire, each a type: its name, its parameters, its result.
 //!
-//! Invariant: a method's name is written here and nowhere else. Servers dispatch on [`MethodName`], and
-//! clients name the type.
+//! Invariant: a method's name is written here and nowhere else. Servers dispatch on [`MethodName`],
+//! and clients name the type.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,14 +13,15 @@ use crate::{
     CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTokenParams,
     DismissedApproval, EventsParams, ForkBody, GrantRow, HandshakeParams, HandshakeResult,
     HookParams, HookResult, HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion,
-    HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket, NewToken, NoParams,
-    NotifyParams, NotifyParentParams, OkResult, PromptBody, PruneParams, QuestionParams,
-    QuestionTarget, RedactParams, RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams,
-    RemoveWorktreeQuery, RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams,
-    RescueResult, ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams,
-    SpawnAgentParams, StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TokenParams,
-    TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams, UpdateDeviceParams,
-    WaitApprovalParams, WaitIdleParams, WaitIdleResult, WaitQuestionParams,
+    HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody,
+    MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams, OkResult, PromptBody,
+    PruneParams, QuestionParams, QuestionTarget, RedactParams, RegisterAgentParams,
+    RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody,
+    RequestApprovalParams, RescueRecordParams, RescueResult, ResolutionBody, RuleSuggestions,
+    RulesParams, RulesResult, ShutdownParams, SpawnAgentParams, StatusBody, StopAllResult,
+    SubscribeParams, SuggestRulesParams, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
+    TrustRulesParams, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
+    WaitQuestionParams,
 };
 
 /// A method of the wire.
@@ -33,13 +34,16 @@ pub trait Method {
     type Result: Serialize + DeserializeOwned + Send;
     /// Whether the host may hold the request until a person or an agent has done something.
     const WAITS: bool;
-    /// Whether it belongs to the host wire that clients in the field already speak. Those clients may
-    /// send fields that we do not know, and parameters that are not an object; all other methods
-    /// refuse both.
+    /// Whether it belongs to the host wire that clients in the field already speak. Those clients
+    /// may send fields that we do not know, and parameters that are not an object; all other
+    /// methods refuse both.
     const LENIENT: bool;
 }
 
-/// One row a method: `Type = "name": Params => Result`, then `waits` or `lenient` where it is so.
+// Types and an enum from one table: the types let a client and the server agree at compile time on
+// what a method takes and returns, the enum lets the server match on all methods exhaustively.
+/// One row for each method: `Type = "name": Params => Result`, then `waits` or `lenient` if it is
+/// so.
 macro_rules! methods {
     ($($method:ident = $name:literal: $params:ty => $result:ty $(, $flag:ident)?;)*) => {
         /// Every method there is.
@@ -111,6 +115,8 @@ macro_rules! flag {
 }
 
 methods! {
+    // The host wire. Its clients exist, so these names, parameters and results are fixed; fields
+    // that we added are optional.
     Authenticate = "session.auth": AuthParams => AuthResult, lenient;
     Handshake = "server.handshake": HandshakeParams => HandshakeResult, lenient;
     Subscribe = "host.subscribe": SubscribeParams => HostSnapshot, lenient;
@@ -128,6 +134,7 @@ methods! {
     ResolveApproval = "host.resolve_approval": ApprovalTarget<ResolutionBody> => HostApproval, lenient;
     DismissApproval = "host.dismiss_approval": ApprovalParams => DismissedApproval, lenient;
 
+    // From here on the methods are ours, and unknown fields are refused.
     Approval = "host.approval": ApprovalParams => HostApproval;
     CancelApproval = "host.cancel_approval": CancelApprovalParams => HostApproval;
     WaitApproval = "host.wait_approval": WaitApprovalParams => HostApproval, waits;
@@ -138,21 +145,24 @@ methods! {
     WaitQuestion = "host.wait_question": WaitQuestionParams => HostQuestion, waits;
     NotifyParent = "host.notify_parent": NotifyParentParams => OkResult;
 
+    Agent = "host.agent": AgentParams => HostAgent;
     SpawnAgent = "host.spawn_agent": SpawnAgentParams => HostAgent;
     PromptAgent = "host.prompt_agent": AgentTarget<PromptBody> => HostAgent;
     InterruptAgent = "host.interrupt_agent": AgentTarget<InterruptBody> => HostAgent;
     KillAgent = "host.kill_agent": AgentTarget<KillBody> => HostAgent;
     SetCeiling = "host.set_ceiling": AgentTarget<CeilingBody> => HostAgent;
-    ResumeAgent = "host.resume_agent": AgentParams => HostAgent;
+    ResumeAgent = "host.resume_agent": AgentParams => HostAgent, waits;
     ForkAgent = "host.fork_agent": AgentTarget<ForkBody> => HostAgent;
     ArchiveAgent = "host.archive_agent": AgentTarget<ArchiveBody> => HostAgent;
     RenameAgent = "host.rename_agent": AgentTarget<RenameBody> => HostAgent;
     ConfigureAgent = "host.configure_agent": AgentTarget<ConfigureBody> => HostAgent;
-    WaitIdle = "host.wait_idle": WaitIdleParams => WaitIdleResult, waits;
+    WaitAgents = "host.wait_agents": WaitAgentsParams => WaitAgentsResult, waits;
     Transcript = "host.transcript": AgentTarget<TranscriptQuery> => TranscriptResult;
     AgentChanges = "host.agent_diff": AgentParams => AgentDiff;
     RemoveWorktree = "host.remove_worktree": AgentTarget<RemoveWorktreeQuery> => RemovedWorktree;
+    MergeWorktree = "host.merge_worktree": AgentTarget<MergeWorktreeBody> => MergedWorktree;
     Catalog = "host.catalog": NoParams => Vec<CatalogRow>;
+    // It waits for a person if the event is an ask.
     Hook = "host.hook": HookParams => HookResult, waits;
 
     Rules = "host.rules": RulesParams => RulesResult;
@@ -174,6 +184,7 @@ methods! {
     RescueRecord = "host.rescue_record": RescueRecordParams => RescueResult;
     Status = "host.status": NoParams => HostStatus;
     StopAll = "host.stop_all": NoParams => StopAllResult;
+    // It waits for the agents, if they are to end first.
     Shutdown = "host.shutdown": ShutdownParams => OkResult, waits;
 }
 
@@ -202,7 +213,8 @@ mod tests {
             [
                 &MethodName::WaitApproval,
                 &MethodName::WaitQuestion,
-                &MethodName::WaitIdle,
+                &MethodName::ResumeAgent,
+                &MethodName::WaitAgents,
                 &MethodName::Hook,
                 &MethodName::Shutdown,
             ]

@@ -12,19 +12,21 @@ use crate::states::{HostAgentStatus, HostRole};
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct NoParams {}
 
-/// `session.auth`: one of the forms of the host wire.
+// The host wire has more fields here (`tenant_id`, `attach`); they are ignored like all unknown
+// ones.
+/// `session.auth`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuthParams {
     /// A bearer token.
     #[serde(default)]
     pub token: Option<String>,
-    /// The host role's token; here, an operator's.
+    /// The token for the host wire's role `host`; here an operator's token.
     #[serde(default)]
     pub host_token: Option<String>,
     /// The agent that the token is for.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// Echoed.
+    /// The reply repeats it.
     #[serde(default)]
     pub memory_namespace: Option<String>,
 }
@@ -37,10 +39,8 @@ pub struct HandshakeParams {
     /// The oldest.
     #[serde(default)]
     pub protocol_version_min: Option<u64>,
-    /// What it cannot do without.
     #[serde(default)]
     pub required_capabilities: Vec<String>,
-    /// What it would like.
     #[serde(default)]
     pub optional_capabilities: Vec<String>,
     /// Its own version.
@@ -51,7 +51,6 @@ pub struct HandshakeParams {
 /// `host.shutdown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShutdownParams {
-    /// What becomes of the agents that the host runs.
     #[serde(default)]
     pub agents: AgentsAtShutdown,
 }
@@ -60,7 +59,7 @@ pub struct ShutdownParams {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentsAtShutdown {
-    /// They go on, and the next host takes them up.
+    /// They keep running, and the next host adopts them.
     #[default]
     Keep,
     /// They are ended first; the reply comes when none of them is left.
@@ -70,7 +69,7 @@ pub enum AgentsAtShutdown {
 /// `host.subscribe`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SubscribeParams {
-    /// Replay everything after this event, then go on live.
+    /// Replay everything after this event, then continue live.
     #[serde(default)]
     pub after: Option<u64>,
     /// Only these kinds, internal ones included.
@@ -106,6 +105,8 @@ pub struct Kinds(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for Kinds {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // JSON has a list. A query string has only text, and repeated names are not supported
+        // there.
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Form {
@@ -125,7 +126,8 @@ impl<'de> Deserialize<'de> for Kinds {
 pub enum ListStatus {
     /// Those that wait for an answer.
     Pending,
-    /// Those that ended, however they did.
+    // `resolved` is the host wire's word for every end; `ended` says it better and means the same.
+    /// Those that ended in any way.
     #[serde(alias = "ended")]
     Resolved,
     /// Both.
@@ -146,7 +148,7 @@ pub struct ListParams {
     /// At most this many; more than 1000 counts as 1000.
     #[serde(default)]
     pub limit: Option<u64>,
-    /// Go on after the row with this id: the next page.
+    /// Continue after the row with this id: the next page.
     #[serde(default)]
     pub after: Option<String>,
 }
@@ -194,6 +196,7 @@ pub struct StatusBody {
     #[serde(deserialize_with = "HostAgentStatus::strict")]
     #[schema(value_type = String, pattern = "^(idle|running|waiting_for_approval|paused|completed|errored|stopped)$")]
     pub status: HostAgentStatus,
+    // The host wire clears it if it is absent, unlike the fields of `host.update_device`.
     /// What it works on; absent clears it.
     #[serde(default)]
     pub current_task: Option<String>,
@@ -241,7 +244,7 @@ pub struct UpdateDeviceParams {
     /// What it says it can do.
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
-    /// What it says of itself.
+    /// Any text.
     #[serde(default)]
     pub status: Option<String>,
     /// Anything else.
@@ -252,7 +255,7 @@ pub struct UpdateDeviceParams {
 /// `host.notify`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NotifyParams {
-    /// A kind of the sender's own; never one of the host's.
+    /// A kind that the sender chooses; those of the host are refused.
     #[serde(default)]
     pub kind: Option<String>,
     /// The agent it is about.
@@ -299,7 +302,7 @@ pub struct RequestApprovalParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub input: Option<Raw>,
-    /// Where it would run: an absolute path. Rules that speak of paths need it.
+    /// Where it would run: an absolute path. Rules about paths need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^/")]
     pub cwd: Option<String>,
@@ -309,10 +312,10 @@ pub struct RequestApprovalParams {
     /// The agent's id for the tool call; a second ask under it cancels the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The same key again is the same ask.
+    /// The asker's own key: a request with the same key returns the same ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// When it ends as expired.
+    /// How long it waits before it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
@@ -329,7 +332,7 @@ pub struct ApprovalParams {
 pub struct WaitApprovalParams {
     /// The approval.
     pub approval_id: String,
-    /// How long this call waits; the ask itself goes on.
+    /// How long this call waits; the ask itself stays open.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
@@ -339,19 +342,39 @@ pub struct WaitApprovalParams {
 pub struct ResolutionBody {
     /// One of the options.
     pub resolution: String,
-    /// Words for the asker.
+    /// A message for the asker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The input to run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub edited_input: Option<serde_json::Value>,
+    /// The answers to the ask's `questions`, in their order: a text each, or a list of texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Vec<ChosenAnswer>>,
     /// Whether the agent's turn ends with a denial; for agents that the host runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop: bool,
-    /// Decide once: what to remember of this answer, and on which leash.
+    /// Rules to make of this answer, and their limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<Remember>,
+}
+
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ChosenAnswer {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<ChosenAnswer> for Vec<String> {
+    fn from(answer: ChosenAnswer) -> Self {
+        match answer {
+            ChosenAnswer::One(text) => vec![text],
+            ChosenAnswer::Several(texts) => texts,
+        }
+    }
 }
 
 /// `host.cancel_approval`.
@@ -375,17 +398,16 @@ pub struct AskQuestionParams {
     /// When the question expires (default: five minutes).
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// The asker's own key: under one key something is asked once.
+    /// The asker's own key: a request with the same key returns the same question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
 
-/// `host.notify_parent`: an agent sends a note to its parent, or to people if it has none.
+/// `host.notify_parent`: an agent sends a message to its parent, or to people if it has none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct NotifyParentParams {
-    /// The words.
     pub message: String,
-    /// The agent's own key: under one key something is told once.
+    /// The agent's own key: a message with the same key is sent once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
@@ -402,15 +424,14 @@ pub struct QuestionParams {
 pub struct WaitQuestionParams {
     /// The question.
     pub question_id: String,
-    /// How long this call waits; the question itself goes on.
+    /// How long this call waits; the question itself stays open.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
 
-/// The words for a question.
+/// An answer to a question.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AnswerBody {
-    /// The words.
     pub answer: String,
 }
 
@@ -427,12 +448,14 @@ pub struct CreateTokenParams {
     /// Who its bearer is on the record.
     #[serde(default)]
     pub name: Option<String>,
-    /// How long it is valid, in milliseconds: an hour if nothing is given, 90 days at most.
+    /// How long it is valid, in milliseconds (default: an hour); 90 days at most.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 7_776_000_000_i64, default = 3_600_000)]
     pub ttl_ms: Option<u64>,
 }
 
+// A method of its own and not a value of `ttl_ms`: no misspelt or missing number can make a token
+// that never expires.
 /// `host.create_endless_token`: only for the host's own user on the Unix socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateEndlessTokenParams {

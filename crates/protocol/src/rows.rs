@@ -1,6 +1,6 @@
 //! What the host shows: agents, approvals, questions, events, devices.
 //!
-//! Fields stand in alphabetical order, as the host wire's own server prints them.
+//! Fields are in alphabetical order, as the host wire prints them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use crate::states::{
     HostQuestionState, HostRole,
 };
 
-/// The reply to a method whose success says everything.
+/// The reply to a method that returns nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OkResult {
     /// Always true.
@@ -34,17 +34,19 @@ pub struct AuthResult {
     pub agent_id: Option<String>,
     /// Always true.
     pub auth_enabled: bool,
-    /// As it was sent.
+    /// Repeated from the request.
     pub memory_namespace: Option<String>,
     /// Always true.
     pub ok: bool,
-    /// Kept for the host wire; always null, and only there for operators.
+    // `Some` of null differs from `None` here: the host wire has this field for operators only, and
+    // `work_context` for agents only.
+    /// Kept for the host wire: null for operators, absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parslee: Option<Raw>,
     /// `host` for a caller that showed a host token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Kept for the host wire; always null, and only there for agents.
+    /// Kept for the host wire: null for agents, absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_context: Option<Raw>,
 }
@@ -112,7 +114,7 @@ read_from_object_only!(HostAgentDisplay);
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostAgent {
-    /// Until when its asks are let through without a person.
+    /// Until when its asks are allowed without a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub bypass_until: Option<Time>,
@@ -141,7 +143,9 @@ pub struct HostAgent {
     /// Questions it has open.
     #[serde(default)]
     pub open_questions: usize,
-    /// Its process, by its own word.
+    // What the agent said about itself. Nothing is decided by it: callers are identified by the
+    // kernel.
+    /// Its process, as it registered itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The project it works in.
@@ -150,22 +154,25 @@ pub struct HostAgent {
     /// The connection that owns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// When it was started or registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<Time>,
     #[serde(default)]
     pub state: HostAgentState,
-    /// The host wire's word for `state`.
+    /// The host wire's value for `state`.
     pub status: HostAgentStatus,
     /// When anything about it changed.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Time,
 }
 
-/// Somebody, as the record has them.
+/// A person, agent or host, as recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Who {
-    /// The agent, where it is one.
+    /// The agent, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Their name.
     pub name: String,
     pub role: HostRole,
 }
@@ -177,11 +184,14 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub a2ui: Option<Raw>,
-    /// What it wants to do, in its words.
+    /// What it wants to do, as the agent describes it.
     pub action: String,
     /// The agent that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// The name of that agent, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
     /// In the reply to a request: whether an answer by others can reach it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answerable: Option<bool>,
@@ -194,6 +204,10 @@ pub struct HostApproval {
     /// The connection that owns it; absent for asks that any operator answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
+    /// While the program that asked is not connected: when the ask ends if it does not come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub lapses_at: Option<Time>,
     /// When it was opened.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
@@ -204,7 +218,7 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Time>,
-    /// How often its asker was told the answer.
+    /// How often the answer was delivered to its asker.
     #[serde(default)]
     pub deliveries: u32,
     /// What became of the answer.
@@ -229,7 +243,7 @@ pub struct HostApproval {
     /// SHA-256 of the canonical input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_digest: Option<String>,
-    /// Words that came with the answer.
+    /// The message that came with the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What it can be answered with.
@@ -237,11 +251,14 @@ pub struct HostApproval {
     /// In the reply to a resolution: it was passed to its owner, who decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_to_owner: Option<bool>,
-    /// In the reply to a resolution: what is remembered of it.
+    /// What it asks people: an answer to each is needed, and an approval alone is refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<HostChoiceQuestion>,
+    /// In the reply to a resolution: the rules that were made of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remembered: Vec<GrantRow>,
-    /// An earlier ask of the agent for the very same thing that was allowed, and of which nobody knows
-    /// whether the agent heard of it: it may already have run.
+    /// An earlier ask of the agent for exactly the same, which was allowed and whose delivery is
+    /// unknown: it may already have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
@@ -259,7 +276,7 @@ pub struct HostApproval {
     pub sequence: u64,
     #[serde(default)]
     pub state: HostApprovalState,
-    /// The host wire's word for `state`.
+    /// The host wire's value for `state`.
     pub status: HostApprovalStatus,
     /// In the reply to a request: whether the caller's connection is subscribed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -278,16 +295,49 @@ pub struct HostApproval {
     pub verdict: Option<HostVerdict>,
 }
 
-/// A question that waits for words.
+/// Something that an ask wants to know of people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostChoiceQuestion {
+    /// What can be chosen; none for an answer in words.
+    #[serde(default)]
+    pub choices: Vec<HostChoice>,
+    /// Whether the answer can be something else than the choices.
+    pub free_text: bool,
+    /// A short name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// Whether the answer has to be a number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub number: bool,
+    /// What it wants to know.
+    pub question: String,
+    /// Whether more than one choice can be given.
+    pub several: bool,
+}
+
+/// One of the choices of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostChoice {
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What the answer is when it is chosen.
+    pub label: String,
+}
+
+/// A question that is answered with text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostQuestion {
     /// The agent that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// The words, or words that say that there are none.
+    /// The name of that agent, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// The answer, or a text that says why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Who gave them.
+    /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Who>,
     /// Who asks.
@@ -295,7 +345,7 @@ pub struct HostQuestion {
     /// When it was asked.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
-    /// When it ends without words.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Time>,
@@ -303,12 +353,14 @@ pub struct HostQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Time>,
-    /// When people are asked although an orchestrator was first.
+    /// When people are asked, if the orchestrator has not answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub escalates_at: Option<Time>,
     /// Whether it is for people: no orchestrator was asked, or none answered in time. People may
     /// answer any question at any time.
+    // True if absent: a question that should not have been shown costs less than one that nobody
+    // saw.
     #[serde(default = "yes")]
     pub for_people: bool,
     /// Its id.
@@ -321,6 +373,9 @@ pub struct HostQuestion {
     /// The orchestrator that is asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// The name of that orchestrator, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_name: Option<String>,
 }
 
 fn yes() -> bool {
@@ -333,6 +388,9 @@ pub struct HostEvent {
     /// The agent it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// The name of that agent, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
     /// Its id.
     pub id: String,
     /// What kind of fact it is.
@@ -367,7 +425,7 @@ pub struct HostDevice {
     /// The connection that owns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What it says of itself.
+    /// Any text.
     pub status: String,
     /// When it last changed.
     #[schema(value_type = String, format = DateTime)]
@@ -387,7 +445,7 @@ pub struct HostIdentity {
     pub version: String,
 }
 
-/// What a subscriber is given to begin with.
+/// What a new subscriber gets first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostSnapshot {
     /// Agents by name.
@@ -396,7 +454,7 @@ pub struct HostSnapshot {
     pub approvals: Vec<HostApproval>,
     /// Devices by name.
     pub devices: Vec<HostDevice>,
-    /// The newest event counted in: pass it as `after` to go on from here.
+    /// The newest event that is included: pass it as `after` to continue from here.
     pub event_sequence: u64,
     /// The newest events, newest first.
     pub events: Vec<HostEvent>,
@@ -412,14 +470,14 @@ pub struct HostSnapshot {
     /// What is wrong with rule files.
     #[serde(default)]
     pub rule_problems: Vec<RuleProblem>,
-    /// Why nothing can be written, if nothing can.
+    /// Why the record cannot be written, if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
     /// Always true.
     pub subscribed: bool,
 }
 
-/// A token, without the token.
+/// What is shown of a token; never the token itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenRow {
     /// The agent its bearer is.
@@ -442,9 +500,7 @@ pub struct TokenRow {
 /// A new token. Shown once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
-    /// The token itself.
     pub token: String,
-    /// What is kept of it.
     #[serde(flatten)]
     pub row: TokenRow,
 }
@@ -454,15 +510,15 @@ pub struct NewToken {
 pub struct HostStatus {
     /// Agents on the list.
     pub agents: usize,
-    /// How long agents go on without a host.
+    /// How long agents keep running without a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_alone_ms: Option<u64>,
-    /// Agents whose asks are let through without a person.
+    /// Agents whose asks are allowed without a person.
     #[serde(default)]
     pub bypassed: Vec<BypassRow>,
     /// Connections open now.
     pub connections: usize,
-    /// What holds the processes of agents together, in words; absent where it was not looked at.
+    /// How the processes of agents are held together; absent if it was not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containment: Option<Containment>,
     /// The database.
@@ -478,8 +534,8 @@ pub struct HostStatus {
     pub pending_questions: usize,
     /// Its process.
     pub pid: u32,
-    /// Whether files of the record were removed, replaced or cut short while the host used them: then
-    /// nothing is accepted until another host starts.
+    /// Whether files of the record were removed, replaced or cut short while the host used them:
+    /// then nothing is accepted until another host starts.
     #[serde(default)]
     pub record_lost: bool,
     /// What is wrong with rule files.
@@ -493,19 +549,19 @@ pub struct HostStatus {
     /// Why nothing can be written, if nothing can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
-    /// Whether a token alone counts on TCP where the calling process cannot be named.
+    /// Whether a token alone is enough on TCP if the calling process cannot be identified.
     #[serde(default)]
     pub unnamed_callers: bool,
     /// Its version.
     pub version: String,
-    /// Who the caller is to the host.
+    /// The caller.
     pub you: Who,
 }
 
-/// What holds the processes of an agent together.
+/// How the processes of an agent are held together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Containment {
-    /// In words.
+    /// A description for people.
     pub means: String,
     /// Whether a process that detaches itself is still held.
     pub holds_detached: bool,
@@ -516,11 +572,11 @@ pub struct Containment {
 pub struct StopAllResult {
     /// Asks that were denied.
     pub denied: usize,
-    /// Agents that were told to stop.
+    /// Agents that were interrupted.
     pub interrupted: usize,
 }
 
-/// What became of history.
+/// The reply to erasing or pruning events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditResult {
     /// The event that records it.
@@ -540,7 +596,7 @@ pub struct RescueResult {
     pub path: String,
 }
 
-/// A one-time way into the web page.
+/// A login link that works once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LoginTicket {
     /// When it ends.

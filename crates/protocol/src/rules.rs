@@ -2,23 +2,27 @@
 //!
 //! Invariant: where a field that is misspelt would make a rule wider, an unknown field is an error.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::rows::Who;
 use crate::scalar::{Raw, Time};
-use crate::states::{HostApprovalState, HostEffect};
+use crate::states::{HostApprovalState, HostEffect, HostRuleArea};
 
 /// `host.rules`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RulesParams {
-    /// Also the rules that count in this folder: an absolute path.
+    /// Also the rules that apply in this directory: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(pattern = "^/")]
     pub cwd: Option<String>,
 }
 
+// `deny_unknown_fields` here and below, in addition to what the server checks: a misspelt limit
+// would make a rule wider.
 /// `host.add_rule`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -43,10 +47,13 @@ pub struct AddRuleParams {
     /// Only for the agent with this id, until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Only for agents with all of these labels, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// When it ends, from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// How often it may fire.
+    /// How often it may be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
 }
@@ -111,11 +118,12 @@ pub struct TrustRulesParams {
     /// The rule file: an absolute path.
     #[schema(pattern = "^/")]
     pub file: String,
+    // The content that the person read: a file that was changed since is not trusted with it.
     /// SHA-256 of the content that was read, in hexadecimal.
     pub digest: String,
 }
 
-/// `host.set_bypass`: how long an agent's asks are let through.
+/// `host.set_bypass`: how long an agent's asks are allowed without a person.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BypassBody {
@@ -134,7 +142,8 @@ pub enum Remember {
     Named(RememberBody),
 }
 
-/// What to remember, and on which leash.
+// `host.resolve_approval` belongs to the host wire and ignores unknown fields, but not in here.
+/// The rules to remember, and their limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RememberBody {
@@ -147,12 +156,12 @@ pub struct RememberBody {
     /// When they expire, from now (default: 30 days, and never for `session` and `always`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// How often each may fire.
+    /// How often each may be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
 }
 
-/// Where something remembered counts.
+/// Where a remembered rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RememberScope {
@@ -166,6 +175,8 @@ pub enum RememberScope {
     Always,
 }
 
+// By hand: the derived code for an untagged enum would say "did not match any variant" instead of
+// naming the field that is wrong.
 impl<'de> Deserialize<'de> for Remember {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match serde_json::Value::deserialize(deserializer)? {
@@ -180,14 +191,14 @@ impl<'de> Deserialize<'de> for Remember {
     }
 }
 
-/// What the rules say of an ask.
+/// What the rules say about an ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostVerdict {
     /// The strictest of the parts.
     pub effect: HostEffect,
     /// Each thing the ask would do, with what decided about it.
     pub parts: Vec<HostVerdictPart>,
-    /// The same in words.
+    /// The same as text for people.
     #[serde(default)]
     pub text: String,
 }
@@ -211,7 +222,7 @@ pub struct HostVerdictPart {
     pub subject: String,
 }
 
-/// A rule, and where it stands.
+/// A rule, and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostRule {
     pub effect: HostEffect,
@@ -223,21 +234,24 @@ pub struct HostRule {
     pub line: Option<u32>,
     /// The rule as it was written.
     pub rule: String,
-    /// The file it stands in, or `grant`.
+    /// The file it is written in, or `grant`.
     pub source: String,
 }
 
-/// A rule of a file, as it counts now.
+/// A rule of a file, and whether it applies now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileRule {
-    /// Whether it counts: an allow in an untrusted or suspended place does not.
+    /// Where it applies; everywhere if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub area: Option<HostRuleArea>,
+    /// Whether it applies: an allow in an untrusted or suspended file does not.
     pub counts: bool,
     /// The rule.
     #[serde(flatten)]
     pub rule: HostRule,
 }
 
-/// Where a grant counts: everything that is named must hold.
+/// Where a grant applies: all fields that are present must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleScope {
     /// Agents to which an operator gave this name.
@@ -249,6 +263,12 @@ pub struct RuleScope {
     /// One agent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The name of that agent, if it is still listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_name: Option<String>,
+    /// Agents with all of these labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A remembered decision.
@@ -264,11 +284,11 @@ pub struct GrantRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Time>,
-    /// How often it fired.
+    /// How often it was used.
     pub fired: u64,
     /// Its id.
     pub id: String,
-    /// When it fired last.
+    /// When it was last used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_used: Option<Time>,
@@ -277,17 +297,17 @@ pub struct GrantRow {
     pub origin: Option<String>,
     /// The rule.
     pub rule: String,
-    /// Where it counts.
+    /// Where it applies.
     pub scope: RuleScope,
-    /// How often it may fire in all.
+    /// How often it may be used in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<u32>,
-    /// How often it may still fire.
+    /// How often it may still be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses_left: Option<u32>,
 }
 
-/// An agent whose asks are let through without a person.
+/// An agent whose asks are allowed without a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BypassRow {
     /// The agent.
@@ -309,14 +329,14 @@ pub struct RuleProblem {
     pub line: Option<u32>,
     /// What is wrong.
     pub message: String,
-    /// Whether nothing is allowed by rule until it is mended.
+    /// Whether nothing is allowed by rule until it is fixed.
     pub suspends: bool,
 }
 
-/// All rules that count.
+/// All rules that apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RulesResult {
-    /// The rules that stand in files.
+    /// The rules in files.
     pub files: Vec<FileRule>,
     /// Remembered decisions, oldest first.
     pub grants: Vec<GrantRow>,
@@ -328,7 +348,7 @@ pub struct RulesResult {
     /// Why nothing is allowed by rule, if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<String>,
-    /// Files whose allows do not count because nobody trusted them.
+    /// Files whose allows do not apply because no person has trusted them.
     #[serde(default)]
     pub untrusted: Vec<String>,
 }
@@ -341,12 +361,12 @@ pub struct AddedRule {
     pub grant: GrantRow,
     /// How many open asks it settled.
     pub settled: usize,
-    /// What to think about.
+    /// What to consider.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// A rule that would let an ask through.
+/// A rule that would allow an ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleCandidate {
     /// What it would mean.
@@ -357,20 +377,20 @@ pub struct RuleCandidate {
     pub rule: String,
 }
 
-/// What the rules say of a tool call.
+/// What the rules say about a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckedRules {
-    /// Rules that would let it through, narrowest first.
+    /// Rules that would allow it, narrowest first.
     #[serde(default)]
     pub candidates: Vec<RuleCandidate>,
     /// What they say.
     pub verdict: HostVerdict,
 }
 
-/// Rules worth having.
+/// Suggested rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleSuggestions {
-    /// For one ask: rules that would let it through, narrowest first.
+    /// For one ask: rules that would allow it, narrowest first.
     #[serde(default)]
     pub candidates: Vec<RuleCandidate>,
     /// From the record: what was always allowed by hand and never denied.
@@ -378,7 +398,7 @@ pub struct RuleSuggestions {
     pub mined: Vec<MinedRule>,
 }
 
-/// A rule that the record speaks for.
+/// A rule that would have made the same decisions as people did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MinedRule {
     /// How often what it covers was allowed by hand.
@@ -399,17 +419,17 @@ pub struct BacktestResult {
     pub agreed: usize,
     /// Asks that rules settled at the time.
     pub already_settled_by_rules: usize,
-    /// Asks that somebody decided otherwise.
+    /// Asks that people decided differently.
     pub contradicted: Vec<Contradiction>,
     /// Decisions made by hand that were looked at.
     pub examined: usize,
     /// Asks it would have settled.
     pub settled: usize,
-    /// Asks that ended in any other way, or of which no rule can speak.
+    /// Asks that ended in any other way, or that no rule can cover.
     pub skipped_by_others: usize,
 }
 
-/// An ask that a rule would have settled otherwise than somebody did.
+/// An ask that a person decided differently than a rule would have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Contradiction {
     /// The ask.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+// Not a `Value`: digests and approvals are about exact bytes, and parsing would lose duplicate
+// keys, the order of fields and the form of numbers. Shared, because an input goes into the record,
+// the feed and every reply without being copied.
 /// Any JSON, kept as its sender wrote it.
 #[derive(Clone)]
 pub struct Raw(pub Arc<RawValue>);
@@ -29,6 +32,7 @@ impl Default for Raw {
 }
 
 impl PartialEq for Raw {
+    // By bytes, as everything else here: `1.0` and `1` are not the same input.
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }
@@ -52,9 +56,10 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// Reads a struct from an object and from nothing else: derived code also takes a list of its fields.
+/// Reads a struct from an object only: derived code also accepts a list of the fields' values.
 ///
-/// For types that derive both directions with `#[serde(remote = "Self")]`.
+/// For types that derive both directions with `#[serde(remote = "Self")]`, which makes the derived
+/// code functions of the type, so that this trait implementation can call them.
 macro_rules! read_from_object_only {
     ($($name:ident),*) => {$(
         impl<'de> serde::Deserialize<'de> for $name {
@@ -91,6 +96,8 @@ pub struct Time(pub u64);
 
 impl fmt::Display for Time {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A time beyond what can be printed is shown as the last one that can: a row that cannot be
+        // shown at all would hide an ask.
         let micros = i64::try_from(self.0).unwrap_or(i64::MAX);
         let instant = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
         write!(out, "{instant:.6}")
@@ -107,6 +114,7 @@ impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let instant: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+        // A time before 1970 counts as 1970: the record has nothing older.
         Ok(Self(u64::try_from(instant.as_microsecond()).unwrap_or(0)))
     }
 }

@@ -1,7 +1,7 @@
-//! The words for states, roles and effects.
+//! States, roles and effects as words on the wire.
 //!
-//! Invariant: a word that this version does not know is read as `Unknown`, which is never an allowing,
-//! pending or ended state. What callers send is read strictly instead: see `strict`.
+//! Invariant: a word that this version does not know is read as `Unknown`, which is never an
+//! allowing, pending or ended state. What callers send is read strictly instead: see `strict`.
 
 use std::fmt;
 
@@ -9,13 +9,15 @@ use serde::de::{Error as _, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-/// Enums whose variants are words on the wire. A word is a `tt`: a `literal` would hide it from the schema.
-macro_rules! words {
+// A word is a `tt`, because the derived schema cannot read a `literal` that a macro passes on.
+/// Enums whose variants are words on the wire.
+macro_rules! wire_enums {
     ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:tt,)* })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         pub enum $name {
             $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)*
+            // Also the default, so that a field which an older host does not send allows nothing.
             /// A word that this version does not know.
             #[default]
             #[serde(rename = "unknown", other)]
@@ -60,13 +62,14 @@ macro_rules! words {
 
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                // `pad` and not `write_str`, so that tables can align it.
                 out.pad(self.as_str())
             }
         }
     )*};
 }
 
-words! {
+wire_enums! {
     /// The host wire's word for what an agent does.
     HostAgentStatus {
         Idle = "idle",
@@ -106,7 +109,7 @@ words! {
         Answered = "answered",
         Cancelled = "cancelled",
         Expired = "expired",
-        /// The agent that asked has gone.
+        /// The agent that asked has ended or disconnected.
         Gone = "gone",
     }
 
@@ -126,7 +129,7 @@ words! {
         Expired = "expired",
     }
 
-    /// What somebody is to the host.
+    /// The role of a caller.
     HostRole {
         Operator = "operator",
         Observer = "observer",
@@ -134,7 +137,7 @@ words! {
         Host = "host",
     }
 
-    /// What an agent is besides an agent.
+    /// The role of an agent among others.
     HostAgentRole {
         /// It starts agents of its own.
         Orchestrator = "orchestrator",
@@ -145,6 +148,14 @@ words! {
         Allow = "allow",
         Ask = "ask",
         Deny = "deny",
+    }
+
+    /// Where an allow of a file counts, if not everywhere.
+    HostRuleArea {
+        /// In the folder that the agent works in.
+        Folder = "folder",
+        /// In a git worktree of the agent's own.
+        Worktree = "worktree",
     }
 }
 
@@ -167,5 +178,24 @@ mod tests {
         let refused = HostEffect::strict(&mut sent).unwrap_err().to_string();
         let expected = "unknown variant `paused`, expected one of `allow`, `ask`, `deny`";
         assert!(refused.starts_with(expected), "{refused}");
+    }
+
+    fn documented<T: utoipa::PartialSchema>() -> serde_json::Value {
+        let schema = serde_json::to_value(T::schema()).unwrap();
+        schema["enum"].clone()
+    }
+
+    #[test]
+    fn the_document_lists_the_words_as_they_are_sent() {
+        macro_rules! check {
+            ($($name:ident)*) => {$(
+                let sent: Vec<&str> = $name::WORDS.iter().copied().chain(["unknown"]).collect();
+                assert_eq!(documented::<$name>(), serde_json::json!(sent));
+            )*};
+        }
+        check! {
+            HostAgentStatus HostAgentState HostApprovalStatus HostApprovalState HostDelivery HostQuestionState
+            HostRole HostAgentRole HostEffect HostRuleArea
+        }
     }
 }

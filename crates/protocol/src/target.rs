@@ -1,7 +1,7 @@
-//! Parameters of methods that name one thing and say something about it.
+//! Parameters that consist of the id of one thing and a body.
 //!
-//! On the wire the id and the fields of the body lie side by side in one object. The body is a type of its
-//! own because REST has the id in the path.
+//! On the wire the id and the fields of the body are in one object. The body is a type of its own
+//! because REST has the id in the path.
 
 use std::marker::PhantomData;
 
@@ -60,6 +60,8 @@ impl<'de, B: Deserialize<'de>> Visitor<'de> for TargetVisitor<B> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<IdAndBody<B>, A::Error> {
+        // A derived `#[serde(flatten)]` would collect all fields first. Then raw JSON could not be
+        // kept to the byte, and the server could not find out which fields the body does not have.
         let mut id = None;
         let body = B::deserialize(MapAccessDeserializer::new(BodyFields {
             map,
@@ -71,10 +73,7 @@ impl<'de, B: Deserialize<'de>> Visitor<'de> for TargetVisitor<B> {
     }
 }
 
-/// The fields of an object without the id, which is put aside when it is met.
-///
-/// A derived `#[serde(flatten)]` would collect all fields first, and a server that refuses fields which
-/// nobody reads could not tell which those are.
+/// The fields of an object without the id, which is stored when it is found.
 struct BodyFields<'a, A> {
     map: A,
     id_name: &'static str,
@@ -92,6 +91,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for BodyFields<'_, A> {
             if key != self.id_name {
                 return seed.deserialize(key.into_deserializer()).map(Some);
             }
+            // The body's own code refuses its fields if they appear twice; the id is not among
+            // them.
             if self.id.replace(self.map.next_value()?).is_some() {
                 return Err(A::Error::duplicate_field(self.id_name));
             }

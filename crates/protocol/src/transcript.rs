@@ -1,4 +1,4 @@
-//! An agent's story: what it said and did, page by page.
+//! An agent's transcript: what it said and did, page by page.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,21 +18,21 @@ pub struct TranscriptQuery {
     pub limit: Option<u64>,
 }
 
-/// A piece of a transcript, oldest first.
+/// One page of a transcript, oldest part first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TranscriptResult {
     /// Whether there is more already.
     pub more: bool,
-    /// Where to go on: the next page's `after`.
+    /// The `after` of the next page.
     pub next: u64,
     /// What was said and done.
     pub parts: Vec<TranscriptPart>,
 }
 
-/// What came together.
+/// Entries that were recorded together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TranscriptPart {
-    /// What came, in order.
+    /// In the order in which they came.
     pub entries: Vec<TranscriptRow>,
     /// Its place in the record.
     pub sequence: u64,
@@ -43,7 +43,7 @@ pub struct TranscriptPart {
     pub turn: u32,
 }
 
-/// One thing an agent, or somebody to it, said or did.
+/// One entry of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -53,20 +53,14 @@ pub enum TranscriptRow {
         /// The child that sent it, for a message to an orchestrator.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
-        /// The words.
         text: String,
     },
-    /// Words of the agent.
-    Assistant {
-        /// The words.
-        text: String,
-    },
+    /// Text of the agent.
+    Assistant { text: String },
     /// What the agent thought.
-    Thinking {
-        /// The words.
-        text: String,
-    },
-    /// The agent uses a tool, or says more of one it uses: absent fields are as they were.
+    Thinking { text: String },
+    /// The agent uses a tool, or updates an earlier entry with the same id: absent fields are
+    /// unchanged.
     ToolUse {
         /// The agent's id of the call.
         id: String,
@@ -84,7 +78,7 @@ pub enum TranscriptRow {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
     },
-    /// What came of a tool.
+    /// The result of a tool.
     ToolResult {
         /// The agent's id of the call.
         id: String,
@@ -99,12 +93,9 @@ pub enum TranscriptRow {
         /// The steps, in order.
         steps: Vec<PlanStepRow>,
     },
-    /// Words of the host, or of the agent about itself.
-    Notice {
-        /// The words.
-        text: String,
-    },
-    /// Something there are no words for, as it came.
+    /// A message of the host, or of the agent about itself.
+    Notice { text: String },
+    /// An update of a kind that the host does not know, as it came.
     Other {
         /// What came.
         #[schema(value_type = serde_json::Value)]
@@ -112,8 +103,9 @@ pub enum TranscriptRow {
     },
 }
 
-/// By hand: JSON that is kept to the byte cannot be read out of a tagged object. A type that is not
-/// known here is kept whole as `Other`, so that older clients can read newer hosts.
+// By hand: derived code for a tagged enum buffers the object first, and JSON cannot be kept to the
+// byte through that. A type that is not known here becomes `Other`, so that older clients can read
+// newer hosts.
 impl<'de> Deserialize<'de> for TranscriptRow {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

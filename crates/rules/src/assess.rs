@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::event::PartKind;
 
+use crate::confinement::AgentFolder;
 use crate::expand::expand;
 use crate::facts::FileFacts;
 use crate::folder_tree::{TreeNames, walk_tree};
@@ -14,12 +15,15 @@ use crate::replaced_path::{ReplacedPath, runs_at_once};
 use crate::request::{RequestPlace, ToolAction, ToolRequest};
 use crate::shell::{
     self, AllowForm, ArgumentHazard, CommandFacts, DenyForm, FileUse, FolderWalk, RedirectKind,
-    ShellStep, ShellWord, StepKind,
+    RedirectStep, ShellStep, StepKind,
 };
 use crate::spawn;
 
 /// Longer subjects are shown by their beginning.
 const SUBJECT_BYTES_MAX: usize = 2_000;
+
+/// What speaks against rules for the agent's folder where nothing more is known.
+const NOT_IN_FOLDER: &str = "it is not about files in the folder the agent works in";
 
 /// A request taken apart.
 #[derive(Clone, Debug)]
@@ -41,6 +45,11 @@ pub(crate) struct RequestPart {
     pub(crate) doubt: Option<String>,
     /// The argument because of which not every rule for its program allows it.
     pub(crate) hazard: Option<PartHazard>,
+    /// Why it may concern more than files in the folder of its agent, or do more than read them if it
+    /// is a command.
+    pub(crate) leaves_folder: Option<String>,
+    /// The same, or why that folder is no worktree.
+    pub(crate) leaves_worktree: Option<String>,
 }
 
 /// A hazard, and what people are told of it.
@@ -78,6 +87,7 @@ pub fn assess(request: &ToolRequest, facts: &dyn FileFacts) -> Assessment {
     let mut assessor = RequestAssessor {
         request,
         facts,
+        folder: AgentFolder::new(&request.place, facts),
         parts: Vec::new(),
         start: Vec::from_iter((!request.place.cwd.is_empty()).then(|| request.place.cwd.clone())),
         replaced: Vec::new(),
@@ -96,6 +106,7 @@ pub fn assess(request: &ToolRequest, facts: &dyn FileFacts) -> Assessment {
 struct RequestAssessor<'r> {
     request: &'r ToolRequest,
     facts: &'r dyn FileFacts,
+    folder: AgentFolder<'r>,
     parts: Vec<RequestPart>,
     /// The directories in which it may start; none where that is not known.
     start: Vec<String>,
@@ -123,7 +134,34 @@ impl RequestAssessor<'_> {
             below: None,
             doubt,
             hazard: None,
+            leaves_folder: Some(NOT_IN_FOLDER.to_owned()),
+            leaves_worktree: Some(NOT_IN_FOLDER.to_owned()),
         });
+    }
+
+    /// Adds a part about files, whose places are known.
+    fn add_files(
+        &mut self,
+        kind: PartKind,
+        subject: &str,
+        spots: Vec<ResolvedPath>,
+        doubt: Option<String>,
+    ) {
+        let leaves_folder = self.folder.doubt_of_paths(&spots);
+        self.add(kind, subject, PartBody::Path(spots), doubt);
+        self.set_area(leaves_folder);
+    }
+
+    /// Says whether the last part stays in the folder of its agent.
+    fn set_area(&mut self, leaves_folder: Option<String>) {
+        let leaves_worktree = match &leaves_folder {
+            Some(reason) => Some(reason.clone()),
+            None => self.folder.doubt_of_worktree(),
+        };
+        if let Some(part) = self.parts.last_mut() {
+            part.leaves_folder = leaves_folder;
+            part.leaves_worktree = leaves_worktree;
+        }
     }
 
     fn doubt(&mut self, subject: &str, reason: &str) {
@@ -163,6 +201,8 @@ impl RequestAssessor<'_> {
     fn start_in(&mut self, directory: &str, action: &ToolAction) {
         let place = self.place();
         let start = resolve(directory, &place.cwd, place, self.facts);
+        // A directory that cannot be found out leaves none: then nothing that depends on it is
+        // allowed.
         let before = std::mem::replace(
             &mut self.start,
             start.map_or(Vec::new(), |spot| spot.forms().map(str::to_owned).collect()),
@@ -177,7 +217,7 @@ impl RequestAssessor<'_> {
             Ok(spot) => {
                 let doubt = doubt_of_other_names(kind, &spot);
                 let subject = spot.lexical.clone();
-                self.add(kind, &subject, PartBody::Path(vec![spot]), doubt);
+                self.add_files(kind, &subject, vec![spot], doubt);
             }
             Err(doubt) => self.add(
                 kind,
@@ -252,6 +292,7 @@ impl RequestAssessor<'_> {
         if self.start.is_empty() && analysis.steps.iter().any(ShellStep::changes_directory) {
             self.doubt(command, "it changes a directory that is not known");
         }
+        let whole = self.parts.len();
         if let Some(reason) = &analysis.doubt {
             self.add(
                 PartKind::Command,
@@ -260,6 +301,7 @@ impl RequestAssessor<'_> {
                 Some(reason.clone()),
             );
         }
+        // All steps first: in a pipe a step can be affected by one that is written after it.
         let replaced: Vec<Vec<ReplacedPath>> = analysis
             .steps
             .iter()
@@ -277,6 +319,23 @@ impl RequestAssessor<'_> {
             self.step(step);
         }
         self.replaced.clear();
+        if analysis.doubt.is_some() {
+            self.drop_repeated(whole);
+        }
+    }
+
+    /// Leaves the part for a whole command out if one for the same text says more.
+    fn drop_repeated(&mut self, whole: usize) {
+        let (before, after) = self.parts.split_at(whole + 1);
+        let is_repeated = before.last().is_some_and(|whole| {
+            after.iter().any(|part| {
+                let runs = matches!(&part.body, PartBody::Command { deny, .. } if !deny.is_empty());
+                runs && part.doubt.is_some() && part.subject == whole.subject.trim()
+            })
+        });
+        if is_repeated {
+            self.parts.remove(whole);
+        }
     }
 
     /// The paths at or below which there may be other files once a step has run.
@@ -287,6 +346,7 @@ impl RequestAssessor<'_> {
         let directories = step.directories.as_deref();
         let mut replaced = Vec::new();
         if facts.unpacks {
+            // Where the directory is not known, an archive may be unpacked anywhere.
             let root = ["/".to_owned()];
             let folders = directories.unwrap_or(&root).iter().cloned();
             replaced.extend(folders.map(ReplacedPath::Below));
@@ -329,29 +389,32 @@ impl RequestAssessor<'_> {
     }
 
     fn step(&mut self, step: &ShellStep) {
+        let directories = step.directories.as_deref();
         match &step.what {
-            StepKind::Run(facts) => self.run(facts, step.directories.as_deref()),
-            StepKind::Redirect(RedirectKind::Read, target) => {
-                self.redirect(&[PartKind::Read], target, step.directories.as_deref());
+            StepKind::Run(facts) => self.run(facts, directories),
+            StepKind::Redirect(step) => {
+                let kinds: &[PartKind] = match step.kind {
+                    RedirectKind::Read => &[PartKind::Read],
+                    RedirectKind::Write => &[PartKind::Write],
+                    RedirectKind::ReadWrite => &[PartKind::Read, PartKind::Write],
+                    RedirectKind::Text | RedirectKind::Free => &[],
+                };
+                self.redirect(kinds, step, directories);
             }
-            StepKind::Redirect(RedirectKind::Write, target) => {
-                self.redirect(&[PartKind::Write], target, step.directories.as_deref());
-            }
-            StepKind::Redirect(RedirectKind::ReadWrite, target) => {
-                self.redirect(
-                    &[PartKind::Read, PartKind::Write],
-                    target,
-                    step.directories.as_deref(),
-                );
-            }
-            StepKind::Redirect(RedirectKind::Text | RedirectKind::Free, _) => {}
         }
     }
 
-    fn redirect(&mut self, kinds: &[PartKind], target: &ShellWord, directories: Option<&[String]>) {
+    fn redirect(
+        &mut self,
+        kinds: &[PartKind],
+        step: &RedirectStep,
+        directories: Option<&[String]>,
+    ) {
+        let target = &step.target;
         if target.literal().is_some_and(is_standard_stream) {
             return;
         }
+        // A quoted `~` is a plain name; without the `./` it would be taken for the home.
         let path = if target.tilde || target.dynamic || !target.text.starts_with('~') {
             target.text.clone()
         } else {
@@ -365,18 +428,18 @@ impl RequestAssessor<'_> {
             doubt = Some("the shell would open a connection".to_owned());
         }
         if target.literal().is_none() {
-            doubt = Some("the file is named only when it runs".to_owned());
+            doubt = Some(shell::known_only_when_run(&shell::expansions(&step.source)));
         }
         let touched: Vec<PathAccess> = spots.iter().cloned().map(PathAccess::read).collect();
         let doubt = doubt.or_else(|| self.doubt_of_links(&touched, directories));
         for kind in kinds {
-            let subject = spots.first().map_or(&path, |spot| &spot.lexical).clone();
             let doubt = doubt.clone().or_else(|| {
                 spots
                     .iter()
                     .find_map(|spot| doubt_of_other_names(*kind, spot))
             });
-            self.add(*kind, &subject, PartBody::Path(spots.clone()), doubt);
+            let subject = shorten(&step.source);
+            self.add_files(*kind, &subject, spots.clone(), doubt);
         }
     }
 
@@ -411,11 +474,10 @@ impl RequestAssessor<'_> {
             .clone()
             .or_else(|| self.doubt_of_directory(facts, directories))
             .or_else(|| self.doubt_of_paths(facts, directories));
-        let subject = facts
-            .deny
-            .first()
-            .map_or(String::new(), |form| shorten(form.text()));
+        let subject = shorten(&facts.source);
         let mut touched = Vec::new();
+        // Kept apart: a doubt about the command itself says more to a person than one about a
+        // folder.
         let mut unlisted = None;
         for touch in &facts.touched {
             let located = self.locator().locate(touch, directories);
@@ -426,12 +488,14 @@ impl RequestAssessor<'_> {
         if doubt.is_none() && !shell::stays_in_index(facts) {
             doubt = self.doubt_of_links(&touched, directories);
         }
+        let leaves_folder = self.folder.doubt_of_command(facts, &touched, directories);
         let body = PartBody::Command {
             allow: facts.allow.clone(),
             deny: facts.deny.clone(),
             touched,
         };
         self.add(PartKind::Command, &subject, body, doubt);
+        self.set_area(leaves_folder);
         if let Some(part) = self.parts.last_mut() {
             part.hazard = facts.hazard.clone().map(|hazard| PartHazard {
                 reason: hazard.describe(&facts.program),
@@ -446,8 +510,8 @@ impl RequestAssessor<'_> {
         facts: &CommandFacts,
         directories: Option<&[String]>,
     ) -> Option<String> {
-        // Where the directory is not known, only words that are surely files are looked at. Words of
-        // other programs are rarely paths; where they might be, rules still see them.
+        // Where the directory is not known, only words that are surely files are looked at. Words
+        // of other programs are rarely paths; where they might be, rules still see them.
         let mut named = facts.touched.iter().filter(|argument| {
             let is_file = matches!(argument.touches, FileUse::Reads | FileUse::Writes)
                 && facts.program != "git";
@@ -476,6 +540,7 @@ impl RequestAssessor<'_> {
             let was_given = !self.start.is_empty() || !place.cwd.is_empty();
             return was_given.then(|| "the directory it would run in is not known".to_owned());
         };
+        // `any`, since it may run in each of them: the worst counts.
         let is_elsewhere = directories.iter().any(|directory| *directory != place.cwd);
         let is_outside = directories
             .iter()

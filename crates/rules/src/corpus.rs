@@ -8,7 +8,7 @@ use countersign_core::event::{Effect, PartKind, Verdict, VerdictPart};
 use serde::Deserialize;
 
 use crate::assess::assess;
-use crate::facts::{EntryKind, FileFacts, FolderEntry};
+use crate::facts::{EntryKind, FileFacts, FileText, FolderEntry};
 use crate::floor::Floor;
 use crate::judge::{LayerAllows, LayerView, judge};
 use crate::language::RuleError;
@@ -66,7 +66,7 @@ pub enum CaseError {
         field: &'static str,
     },
     /// An allow would pass where it is not the right answer.
-    #[error("`accept` holds allow, but the right answer is {0}")]
+    #[error("`accept` contains allow, but the right answer is {0}")]
     Lenient(&'static str),
 }
 
@@ -135,12 +135,26 @@ impl CorpusCase {
             Ok(rules) => rules,
             Err(error) => return asks_because(&self.request.tool, &error),
         };
+        self.judge_by(&rules, &CaseLinks(&self.links))
+    }
+
+    /// What the engine says if these rules are the only ones and the folder of the case is a git
+    /// worktree with plain settings.
+    pub fn judge_in_worktree(&self, rules: &RuleSet) -> Verdict {
+        let files = CaseWorktree {
+            links: CaseLinks(&self.links),
+            folder: &self.request.place.cwd,
+        };
+        self.judge_by(rules, &files)
+    }
+
+    fn judge_by(&self, rules: &RuleSet, files: &dyn FileFacts) -> Verdict {
         let layer = LayerView {
-            rules: &rules,
+            rules,
             admits: &|_| true,
             allows: &LayerAllows::Count,
         };
-        let assessment = assess(&self.request, &CaseLinks(&self.links));
+        let assessment = assess(&self.request, files);
         judge(&assessment, &Floor::default(), &[layer])
     }
 
@@ -205,36 +219,33 @@ fn asks_because(tool: &str, error: &RuleError) -> Verdict {
 
 impl CaseAsk {
     fn into_request(self) -> Result<ToolRequest, CaseError> {
-        let missing = |field| CaseError::Missing {
-            tool: self.tool.clone(),
-            field,
-        };
         let (tool, action) = match self.tool.as_str() {
             "shell" => {
-                let command = self.command.ok_or_else(|| missing("command"))?;
+                let command = required(self.command, &self.tool, "command")?;
                 ("Bash".to_owned(), ToolAction::Shell { command })
             }
             "read" => {
-                let path = self.path.ok_or_else(|| missing("path"))?;
+                let path = required(self.path, &self.tool, "path")?;
                 ("Read".to_owned(), ToolAction::Read { path })
             }
             "edit" => {
-                let path = self.path.ok_or_else(|| missing("path"))?;
+                let path = required(self.path, &self.tool, "path")?;
                 ("Edit".to_owned(), ToolAction::Edit { path })
             }
             "fetch" => {
-                let url = self.url.ok_or_else(|| missing("url"))?;
+                let url = required(self.url, &self.tool, "url")?;
                 ("WebFetch".to_owned(), ToolAction::Fetch { url })
             }
             "mcp" => {
-                let server = self.server.ok_or_else(|| missing("server"))?;
-                let tool = self.name.ok_or_else(|| missing("name"))?;
+                let server = required(self.server, &self.tool, "server")?;
+                let tool = required(self.name, &self.tool, "name")?;
                 let joined = format!("mcp__{server}__{tool}");
                 (joined, ToolAction::Mcp { server, tool })
             }
             _ => return Err(CaseError::Tool(self.tool)),
         };
         let place = RequestPlace {
+            // Most cases are about one folder that is the project as well.
             project: self.project.unwrap_or_else(|| self.cwd.clone()),
             cwd: self.cwd,
             home: self.home,
@@ -246,6 +257,13 @@ impl CaseAsk {
             place,
         })
     }
+}
+
+fn required(value: Option<String>, tool: &str, field: &'static str) -> Result<String, CaseError> {
+    value.ok_or_else(|| CaseError::Missing {
+        tool: tool.to_owned(),
+        field,
+    })
 }
 
 struct CaseLinks<'a>(&'a BTreeMap<String, String>);
@@ -272,6 +290,34 @@ impl FileFacts for CaseLinks<'_> {
         entries.sort();
         entries.dedup();
         Some(entries)
+    }
+}
+
+/// The same, with a repository to which the folder of the case belongs.
+struct CaseWorktree<'a> {
+    links: CaseLinks<'a>,
+    folder: &'a str,
+}
+
+impl FileFacts for CaseWorktree<'_> {
+    fn read_link(&self, path: &str) -> Option<String> {
+        self.links.read_link(path)
+    }
+
+    fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>> {
+        self.links.list_folder(path)
+    }
+
+    fn read_text(&self, path: &str) -> FileText {
+        let own = path.strip_prefix(self.folder);
+        let text = match (own, path) {
+            (Some("/.git"), _) => "gitdir: /repository/.git/worktrees/w\n".to_owned(),
+            (_, "/repository/.git/worktrees/w/commondir") => "../..\n".to_owned(),
+            (_, "/repository/.git/worktrees/w/gitdir") => format!("{}/.git\n", self.folder),
+            (_, "/repository/.git/config") => "[core]\n\tbare = false\n".to_owned(),
+            _ => return FileText::Absent,
+        };
+        FileText::Text(text)
     }
 }
 

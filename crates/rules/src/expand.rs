@@ -82,12 +82,15 @@ impl GlobExpander<'_> {
         for name in names.split('/').filter(|name| !name.is_empty()) {
             paths = match segment(name) {
                 GlobSegment::Name(name) if wild => self.with_name(&paths, &name),
+                // Up to the first wildcard there is one path, and the shell does not look whether
+                // it is there.
                 GlobSegment::Name(name) => vec![format!("{}/{name}", paths[0])],
                 GlobSegment::Wild(tokens) => {
                     wild = true;
                     self.with_matches(&paths, &tokens)
                 }
             };
+            // Cut and doubted, not dropped: the first matches are still held against denies.
             if paths.len() > MATCHES_MAX {
                 self.doubts("the wildcard names too many files");
                 paths.truncate(MATCHES_MAX);
@@ -100,6 +103,7 @@ impl GlobExpander<'_> {
             let word = path.get(folder.len() + 1..).unwrap_or_default();
             word.starts_with(['-', '@', '+'])
         });
+        // Only where the wildcard begins the word can a match begin with a dash.
         if names.starts_with(['*', '?', '[']) && names_option {
             self.doubts("the wildcard names a file that looks like an option");
         }
@@ -156,6 +160,7 @@ impl GlobExpander<'_> {
 
     /// Lists a folder on behalf of a wildcard, which shows its names to whoever runs the command.
     fn list(&mut self, folder: &str) -> Option<Vec<FolderEntry>> {
+        // The caller doubts a folder that was not listed.
         if self.found.listed.len() >= FOLDERS_MAX {
             return None;
         }

@@ -15,6 +15,24 @@ pub trait FileFacts {
     /// such folder; nothing where they cannot be known, which is doubt: too many, not readable, or
     /// not text.
     fn list_folder(&self, path: &str) -> Option<Vec<FolderEntry>>;
+
+    /// What is in the small text file at this absolute path.
+    fn read_text(&self, _path: &str) -> FileText {
+        FileText::Absent
+    }
+}
+
+/// What is at the path of a small text file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileText {
+    /// A file with this text.
+    Text(String),
+    /// A folder.
+    Folder,
+    /// Nothing.
+    Absent,
+    /// Something that cannot be read: not text, too long, not permitted.
+    Unknown,
 }
 
 /// One entry of a folder.

@@ -17,7 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::foreign::ForeignTool;
-use crate::ruleset::{RuleEntry, RuleOrigin};
+use crate::ruleset::{RuleArea, RuleEntry, RuleOrigin};
 pub use anchor::anchor_rule;
 use examples::RuleExamples;
 use table::{LineIndex, TableReader};
@@ -147,6 +147,7 @@ struct RuleDraft<'a> {
     agent: Option<Arc<str>>,
     reason: Option<Arc<str>>,
     examples: RuleExamples,
+    area: RuleArea,
 }
 
 impl RuleFileReader {
@@ -162,9 +163,11 @@ impl RuleFileReader {
     fn document(&mut self, document: &DeTable<'_>) {
         for (key, value) in document {
             match key.get_ref().as_ref() {
-                "allow" => self.list(Effect::Allow, value),
-                "ask" => self.list(Effect::Ask, value),
-                "deny" => self.list(Effect::Deny, value),
+                "allow" => self.list(Effect::Allow, RuleArea::Anywhere, value),
+                "ask" => self.list(Effect::Ask, RuleArea::Anywhere, value),
+                "deny" => self.list(Effect::Deny, RuleArea::Anywhere, value),
+                "folder" => self.area(RuleArea::Folder, "folder", value),
+                "worktree" => self.area(RuleArea::Worktree, "worktree", value),
                 "rule" => self.long_rules(value),
                 "others" => self.others(value),
                 other => {
@@ -176,7 +179,7 @@ impl RuleFileReader {
     }
 
     /// `allow = ["…", "…"]`.
-    fn list(&mut self, effect: Effect, value: &Spanned<DeValue<'_>>) {
+    fn list(&mut self, effect: Effect, area: RuleArea, value: &Spanned<DeValue<'_>>) {
         let Some(rules) = value.get_ref().as_array() else {
             let line = self.lines.at(value.span().start);
             let message = format!("`{}` must be a list of rules", effect.as_str());
@@ -189,7 +192,23 @@ impl RuleFileReader {
                 agent: None,
                 reason: None,
                 examples: RuleExamples::default(),
+                area,
             });
+        }
+    }
+
+    /// `[folder]` and `[worktree]`: allows that count only there. Denies and asks count everywhere,
+    /// so that they have no place in such a table.
+    fn area(&mut self, area: RuleArea, name: &str, value: &Spanned<DeValue<'_>>) {
+        let Some(mut table) = TableReader::of(value, &self.lines) else {
+            let line = self.lines.at(value.span().start);
+            return self.problem(Some(line), format!("`{name}` must be a table: `[{name}]`"));
+        };
+        let allow = table.take("allow");
+        table.finish(AREA_KEYS);
+        self.problems.extend(table.problems);
+        if let Some(allow) = allow {
+            self.list(Effect::Allow, area, allow);
         }
     }
 
@@ -231,6 +250,7 @@ impl RuleFileReader {
                 self.problem(Some(line), message);
             }
         }
+        // Two of them would leave open which one is meant.
         let &[(effect, rule)] = stated.as_slice() else {
             let message = "a rule needs one of `allow`, `ask` and `deny`";
             return self.problem(Some(line), message.into());
@@ -241,6 +261,7 @@ impl RuleFileReader {
             agent,
             reason,
             examples,
+            area: RuleArea::Anywhere,
         });
     }
 
@@ -248,7 +269,7 @@ impl RuleFileReader {
         let line = self.lines.at(draft.rule.span().start);
         let Some(text) = draft.rule.get_ref().as_str() else {
             let message = format!(
-                "a rule is a text, not {}",
+                "a rule must be a string, not {}",
                 table::kind(draft.rule.get_ref())
             );
             return self.problem(Some(line), message);
@@ -264,6 +285,8 @@ impl RuleFileReader {
                 }
                 self.file.entries.push(entry);
             }
+            // Without an allow more is asked. Without a deny something else may allow what it names,
+            // so that a deny which cannot be read breaks the whole file.
             Err(why) if draft.effect == Effect::Allow => {
                 self.warn(line, format!("`{text}` does not count: {why}"));
             }
@@ -281,6 +304,7 @@ impl RuleFileReader {
             RuleEntry::parse(draft.effect, text, origin).map_err(|error| error.to_string())?;
         entry.agent.clone_from(&draft.agent);
         entry.reason.clone_from(&draft.reason);
+        entry.area = draft.area;
         draft.examples.check(&entry)?;
         Ok(entry)
     }
@@ -332,7 +356,10 @@ const FILE_EXAMPLES_MAX: usize = 1_000;
 /// A rule's reason stands beside every part of a command that it decides about.
 const WORDS_BYTES_MAX: usize = 1_024;
 
-const TOP_KEYS: &[&str] = &["allow", "ask", "deny", "rule", "others"];
+const TOP_KEYS: &[&str] = &[
+    "allow", "ask", "deny", "rule", "folder", "worktree", "others",
+];
+const AREA_KEYS: &[&str] = &["allow"];
 const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];
 const OTHER_KEYS: &[&str] = &["claude", "opencode", "codex", "gemini", "goose"];
 

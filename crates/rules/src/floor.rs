@@ -138,6 +138,7 @@ impl Floor {
         writes: bool,
         home: &str,
     ) -> Option<(Effect, String)> {
+        // Reading too: what the host keeps about others and how it is reached is not for agents.
         if spot.forms().any(|path| self.is_host_path(path)) {
             return Some((
                 Effect::Deny,
@@ -185,6 +186,7 @@ impl Floor {
                 .filter(|name| !name.is_empty())
                 .map(|name| PathSegment::Name(name.to_owned()))
                 .collect();
+            // The host's paths are folders as well as files, and all below a folder is the host's.
             pattern.push(PathSegment::Any);
             path_meets(&pattern, globs, true)
         });
@@ -211,6 +213,8 @@ fn guarded_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn is_guarded(path: &str, home: &str) -> bool {
+    // Whatever the file system: `.GIT` is the same folder on one that ignores case, and on others
+    // it is so rare that to ask about it costs nothing.
     let names: Vec<String> = path
         .split('/')
         .filter(|name| !name.is_empty())
@@ -231,6 +235,7 @@ fn is_guarded(path: &str, home: &str) -> bool {
     ]
     .iter()
     .any(|folder| below(path, folder, false).is_some())
+        // Writing to these changes nothing that runs later.
         && !is_standard_stream(path)
         && below(path, "/dev/shm", false).is_none();
     in_folder || is_file || in_home || in_system

@@ -79,10 +79,12 @@ pub(crate) fn walk_tree(
     let mut seen = HashSet::new();
     let mut left = TREE_ENTRIES_MAX;
     while let Some(folder) = folders.pop() {
+        // A link to a folder above would be followed for ever.
         if !seen.insert(folder.clone()) {
             continue;
         }
         let Some(entries) = list_within(&folder, left, facts) else {
+            // Not the names so far: a list that stops in the middle would let a deny miss the rest.
             tree.names = TreeNames::unknown();
             if is_of_processes(&folder) {
                 tree.doubt = Some("it walks what other processes hold");
@@ -108,6 +110,7 @@ pub(crate) fn walk_tree(
                 },
                 EntryKind::Link | EntryKind::File => {}
             }
+            // In lower case, because rules for such a tree ignore case: they only tighten.
             tree.names.names.insert(entry.name.to_lowercase());
         }
     }

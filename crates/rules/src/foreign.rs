@@ -178,6 +178,8 @@ impl PolicyReader {
             return self.add_dropped(spot, Effect::Allow, format!("left out: {why}"));
         }
         let origin = RuleOrigin::file(Arc::clone(&spot.source), spot.line);
+        // An ask even for a deny: it is wider than what was written, and a person can tell the
+        // cases apart.
         match RuleEntry::parse(Effect::Ask, tool, origin) {
             Ok(entry) => {
                 self.policy.widened.push(entry);

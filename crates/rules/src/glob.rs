@@ -43,6 +43,8 @@ impl TextGlob {
         let Some((last, middle)) = rest.split_last() else {
             return text.is_empty();
         };
+        // The first place that fits leaves the most text for what follows, so no other has to be
+        // tried.
         for piece in middle {
             let Some(at) = text.find(piece.as_str()) else {
                 return false;
@@ -162,6 +164,12 @@ impl PathSegment {
             {
                 false
             }
+            Self::Glob(own)
+                if own.first() == Some(&GlobToken::Char('.'))
+                    && tokens.first() != Some(&GlobToken::Char('.')) =>
+            {
+                false
+            }
             Self::Name(own) => glob_matches(tokens, &folded(own, fold), fold),
             Self::Glob(own) => globs_meet(own, tokens),
         }
@@ -246,6 +254,8 @@ fn token_matches(token: &GlobToken, c: char, fold: bool) -> bool {
 /// Linear in the product of both lengths, whatever the pattern.
 fn glob_matches(tokens: &[GlobToken], name: &[char], fold: bool) -> bool {
     let (mut t, mut n) = (0, 0);
+    // Only the last `*` is tried again. What an earlier one could take instead, the last can take
+    // too.
     let mut retry: Option<(usize, usize)> = None;
     while n < name.len() {
         match tokens.get(t) {
@@ -306,6 +316,7 @@ fn globs_meet(left: &[GlobToken], right: &[GlobToken]) -> bool {
 fn tokens_meet(left: &GlobToken, right: &GlobToken) -> bool {
     match (left, right) {
         (GlobToken::Char(a), token) | (token, GlobToken::Char(a)) => token_matches(token, *a, true),
+        // Two classes may have no character in common. To say yes only makes a deny hold for more.
         _ => true,
     }
 }

@@ -16,6 +16,7 @@ pub(crate) fn read(address: &str) -> (Option<FetchTarget>, Option<&'static str>)
     let Ok(url) = Url::parse(address) else {
         return (None, Some("the address cannot be read"));
     };
+    // Also of an address that is doubted: a deny for its host still has to match.
     let target = url.host().map(|host| target(&host));
     let doubt = if address.chars().any(|c| c.is_control() || c.is_whitespace()) {
         Some("the address holds a blank or control character")
@@ -49,6 +50,8 @@ fn target(host: &Host<&str>) -> FetchTarget {
         },
         Host::Ipv6(address) => FetchTarget {
             host: address
+                // `[::ffff:127.0.0.1]` is the same machine as `127.0.0.1`, so a rule for one means
+                // both.
                 .to_ipv4_mapped()
                 .map_or_else(|| format!("[{address}]"), |mapped| mapped.to_string()),
             is_numeric_or_local: true,

@@ -12,7 +12,7 @@ use crate::language::{PathPattern, RulePattern, ShellForm, host_matches};
 use crate::locate::{AccessedPath, PathAccess};
 use crate::path::ResolvedPath;
 use crate::request::RequestPlace;
-use crate::ruleset::{RuleEntry, RuleSet};
+use crate::ruleset::{RuleArea, RuleEntry, RuleSet};
 use crate::shell::{ArgumentHazard, FileUse, HazardKind};
 use crate::spawn;
 
@@ -47,11 +47,15 @@ pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[LayerView<'_>]) -
         LayerAllows::Count | LayerAllows::Untrusted => None,
     });
     let mut parts: Vec<VerdictPart> = Vec::with_capacity(assessment.parts.len());
+    let mut judged: Vec<&RequestPart> = Vec::with_capacity(assessment.parts.len());
     for part in &assessment.parts {
         let said = judge_part(assessment, part, floor, layers, suspended);
+        let mut others = parts.iter().zip(&judged);
+        let is_repeated = others.any(|(other, of)| *other == said && is_same_file(of, part));
         // What is allowed twice is two uses of what allows it.
-        if said.effect == Effect::Allow || !parts.contains(&said) {
+        if said.effect == Effect::Allow || !is_repeated {
             parts.push(said);
+            judged.push(part);
         }
     }
     let effect = parts
@@ -61,6 +65,17 @@ pub fn judge(assessment: &Assessment, floor: &Floor, layers: &[LayerView<'_>]) -
         // A request in which nothing was found was not understood.
         .unwrap_or(Effect::Ask);
     Verdict { effect, parts }
+}
+
+/// One name in two directories is two files.
+fn is_same_file(one: &RequestPart, other: &RequestPart) -> bool {
+    match (&one.body, &other.body) {
+        (PartBody::Path(one), PartBody::Path(other)) => one
+            .iter()
+            .map(|spot| &spot.lexical)
+            .eq(other.iter().map(|spot| &spot.lexical)),
+        _ => true,
+    }
 }
 
 fn judge_part(
@@ -106,6 +121,12 @@ fn judge_part(
         said.reason = Some(reason.to_owned());
     } else if said.rule.is_none() {
         said.reason = part.doubt.as_deref().or(hazard).map(str::to_owned);
+        if said.reason.is_none()
+            && let Some((entry, reason)) = find_rule_elsewhere(assessment, part, layers)
+        {
+            said.rule = Some(entry.to_ref());
+            said.reason = Some(reason);
+        }
     }
     // The floor only tightens. Where both ask, its reason is told, because no rule lifts that one.
     if let Some((effect, reason)) = floor.judge(assessment, part)
@@ -117,6 +138,36 @@ fn judge_part(
         said.reason = Some(reason);
     }
     said
+}
+
+/// Why a rule that counts only in some place does not count for a part.
+fn leaves_area<'p>(entry: &RuleEntry, part: &'p RequestPart) -> Option<&'p str> {
+    match entry.area {
+        RuleArea::Anywhere => None,
+        RuleArea::Folder => part.leaves_folder.as_deref(),
+        RuleArea::Worktree => part.leaves_worktree.as_deref(),
+    }
+}
+
+/// The allow that would cover a part if it happened in the agent's folder, and why it does not: for
+/// the person who wonders why the rule did not count.
+fn find_rule_elsewhere<'l>(
+    assessment: &Assessment,
+    part: &RequestPart,
+    layers: &[LayerView<'l>],
+) -> Option<(&'l RuleEntry, String)> {
+    let mut found = None;
+    for layer in layers {
+        layer.rules.for_candidates(assessment, part, |entry| {
+            if let Some(reason) = leaves_area(entry, part)
+                && allows(&entry.rule.pattern, assessment, part)
+                && (layer.admits)(entry)
+            {
+                found.get_or_insert((entry, reason.to_owned()));
+            }
+        });
+    }
+    found
 }
 
 /// Whether a rule means a command although it has such an argument.
@@ -179,7 +230,8 @@ fn find_layer_rule<'l>(
     let mut certain: Option<LayerFinding<'l>> = None;
     let mut beside: Vec<LayerFinding<'l>> = Vec::new();
     layer.rules.for_candidates(assessment, part, |entry| {
-        // What a project's file denies counts at once; what it allows waits until a person trusts it.
+        // What a project's file denies counts at once; what it allows waits until a person trusts
+        // it.
         if entry.effect == Effect::Allow && *layer.allows == LayerAllows::Untrusted {
             return;
         }
@@ -187,6 +239,9 @@ fn find_layer_rule<'l>(
             return;
         };
         if !(layer.admits)(entry) {
+            return;
+        }
+        if leaves_area(entry, part).is_some() {
             return;
         }
         let said = LayerFinding {
@@ -276,6 +331,8 @@ fn allows(pattern: &RulePattern, assessment: &Assessment, part: &RequestPart) ->
                 (_, Some(named)) => shell.literal_words() >= named,
                 (_, None) => false,
             };
+            // `npx TOOL` and the like: a rule that names only the launcher must not cover every
+            // tool.
             named && shell.allows(&form.words)
         }),
         (RulePattern::Read(path), PartBody::Path(spots)) if part.kind == PartKind::Read => {
@@ -290,6 +347,7 @@ fn allows(pattern: &RulePattern, assessment: &Assessment, part: &RequestPart) ->
         }
         (RulePattern::Mcp { server, tool }, body) => is_tool_of(server, tool, body),
         (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => kind.allows(names),
+        // Not a wildcard: it would allow tools that nobody knew of when the rule was written.
         (
             RulePattern::Tool(name),
             PartBody::Tool | PartBody::Mcp { .. } | PartBody::Spawn { .. },
@@ -420,6 +478,7 @@ fn any_covered(
     spots: &[ResolvedPath],
     place: &RequestPlace,
 ) -> bool {
+    // A rule for the whole tool also means a path that could not be found out.
     let Some(pattern) = pattern else {
         return true;
     };

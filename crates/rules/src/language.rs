@@ -33,10 +33,10 @@ pub enum RuleError {
     #[error("the rule is longer than {RULE_BYTES_MAX} bytes")]
     TooLong,
     /// It holds something that cannot be seen.
-    #[error("the rule holds a control or invisible character")]
+    #[error("the rule contains a control or invisible character")]
     Invisible,
     /// It is not a tool's name with an optional pattern.
-    #[error("`{0}` is not a tool's name, nor one with a pattern in parentheses")]
+    #[error("`{0}` is neither a tool name nor a tool name with a pattern in parentheses")]
     Shape(String),
     /// The pattern is empty.
     #[error("the pattern in the parentheses is empty; leave them out to mean every use")]
@@ -51,13 +51,13 @@ pub enum RuleError {
     #[error("an allow must name the server literally, as in `mcp__server__*`")]
     AnyServer,
     /// The wildcard stands where it does not count.
-    #[error("`:*` counts only at the end of a pattern")]
+    #[error("`:*` is allowed only at the end of a pattern")]
     MiddleColonStar,
     /// A domain that is none.
     #[error("`{0}` is not a domain")]
     Domain(String),
     /// A pattern for pages that is none.
-    #[error("a pattern for pages is `domain:NAME`")]
+    #[error("a pattern for web pages has the form `domain:NAME`")]
     DomainMissing,
     /// A kind of agent that is none.
     #[error("`{0}` is not the name of a kind of agent, nor `*`")]

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod assess;
+mod confinement;
 mod corpus;
 mod expand;
 mod explain;
@@ -16,6 +17,7 @@ mod file;
 mod floor;
 mod folder_tree;
 mod foreign;
+mod git_repository;
 mod glob;
 mod host;
 mod judge;
@@ -27,13 +29,14 @@ mod request;
 mod ruleset;
 mod shell;
 mod spawn;
+mod starter;
 mod suggest;
 
 pub use assess::{Assessment, assess};
 pub use corpus::{CaseError, CaseRules, CorpusCase};
 pub use countersign_core::event::{Effect, PartKind, RuleRef, Verdict, VerdictPart};
 pub use explain::{deciding, explain, explain_part, name_rule};
-pub use facts::{EntryKind, FileFacts, FolderEntry, NoFacts};
+pub use facts::{EntryKind, FileFacts, FileText, FolderEntry, NoFacts};
 pub use file::{
     FileKind, FileProblem, FileProblems, ForeignSwitches, RuleFile, anchor_rule, parse_file,
 };
@@ -45,5 +48,6 @@ pub use foreign::{
 pub use judge::{LayerAllows, LayerView, judge};
 pub use language::{Rule, RuleError};
 pub use request::{RequestPlace, ToolAction, ToolRequest};
-pub use ruleset::{EntryKey, RuleEntry, RuleOrigin, RuleSet};
+pub use ruleset::{EntryKey, RuleArea, RuleEntry, RuleOrigin, RuleSet};
+pub use starter::StarterSet;
 pub use suggest::{SuggestedRule, suggest};

@@ -83,6 +83,8 @@ impl PathLocator<'_> {
             let found = expand(&touched.path, base, self.place, self.facts);
             located.doubt = located.doubt.or(found.doubt);
             located.add_spots(FileUse::Lists, found.listed);
+            // The pattern as well as its matches: a file that fits it may be made before the
+            // command runs.
             if touched.touches != FileUse::Lists {
                 located.add(
                     touched.touches,
@@ -91,6 +93,7 @@ impl PathLocator<'_> {
                 spots = found.matches;
             }
         } else if let Ok(spot) = resolve(&touched.path, base, self.place, self.facts) {
+            // An error is not lost: the assessment resolves the same paths and makes it a doubt.
             spots.push(spot);
         }
         if let Some((source, glob)) = &touched.copied_from {
@@ -131,6 +134,7 @@ impl PathLocator<'_> {
             Ok(spot) if !glob => {
                 walk_tree(spot.real_path(), FolderWalk::All, self.place, self.facts).names
             }
+            // A wildcard stands for several folders, and which they are may change until it runs.
             _ => TreeNames::unknown(),
         }
     }

@@ -92,8 +92,8 @@ pub(crate) fn resolve(
         return Err(PathDoubt::Magic);
     }
     let leads_to = follow(&absolute, facts)?;
-    // `a/../b` is `b` by its name; where `a` is a link, the kernel goes to the parent of its target.
-    // Programs clean paths by name or leave it to the kernel, so both places count.
+    // `a/../b` is `b` by its name; where `a` is a link, the kernel goes to the parent of its
+    // target. Programs clean paths by name or leave it to the kernel, so both places count.
     let mut real = vec![leads_to.clone(), follow(&lexical, facts)?];
     real.dedup();
     real.retain(|path| *path != lexical);
@@ -113,6 +113,7 @@ fn absolute(path: &str, base: &str, place: &RequestPlace) -> Result<String, Path
     if path.len() > PATH_BYTES_MAX {
         return Err(PathDoubt::TooLong);
     }
+    // Two names that look the same to the person who reads the ask would be two files.
     if path.chars().any(|c| c.is_control() || is_invisible(c)) {
         return Err(PathDoubt::Control);
     }
@@ -195,6 +196,7 @@ pub(crate) fn clean(path: &str) -> String {
     for name in path.split('/') {
         match name {
             "" | "." => {}
+            // At the root `..` stays there, as it does for the kernel.
             ".." => {
                 names.pop();
             }
@@ -235,6 +237,7 @@ fn follow(path: &str, facts: &dyn FileFacts) -> Result<String, PathDoubt> {
         if links > LINKS_MAX {
             return Err(PathDoubt::Links);
         }
+        // A relative target counts from the folder of the link, which is what `done` still holds.
         if target.starts_with('/') {
             done.clear();
         }

@@ -233,6 +233,7 @@ fn tool_shape(tool: &str) -> Option<ToolShape> {
 fn canonical_name(tool: &str, action: &ToolAction) -> String {
     let name = match (tool, action) {
         ("Write" | "write" | "write_file" | "create_file", _) => "Write",
+        // They keep their names: rules of Claude Code name them apart from `Edit`.
         ("MultiEdit" | "NotebookEdit", _) => tool,
         (_, ToolAction::Shell { .. } | ToolAction::In { .. }) => "Bash",
         (_, ToolAction::Edit { .. }) => "Edit",
@@ -313,6 +314,7 @@ fn read_shell(fields: &Map<String, Value>) -> ToolAction {
 /// A list of words is a command whose words are all quoted; `["bash", "-lc", text]` is the text.
 fn join_words(words: &[Value]) -> Option<String> {
     let words: Vec<&str> = words.iter().map(Value::as_str).collect::<Option<_>>()?;
+    // Otherwise the agents that wrap every command so would only ever match rules for `bash`.
     if let ["bash" | "sh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", text] = words.as_slice() {
         return Some((*text).to_owned());
     }

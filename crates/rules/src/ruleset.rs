@@ -68,10 +68,25 @@ pub struct RuleEntry {
     /// Where it stands.
     pub origin: RuleOrigin,
     /// The only agents it is for: those an operator gave this name. Whoever judges leaves the
-    /// others out, see [`Entry::is_for`].
+    /// others out, see [`RuleEntry::is_for`].
     pub agent: Option<Arc<str>>,
     /// Its author's words, shown with a verdict.
     pub reason: Option<Arc<str>>,
+    /// Where it counts.
+    pub area: RuleArea,
+}
+
+/// Where an allow counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleArea {
+    /// Wherever its pattern matches.
+    #[default]
+    Anywhere,
+    /// For what only reads, and only inside the folder that the agent works in.
+    Folder,
+    /// For files inside the folder that the agent works in, if that is a git worktree beside the
+    /// repository's main one.
+    Worktree,
 }
 
 impl RuleEntry {
@@ -84,6 +99,7 @@ impl RuleEntry {
             origin,
             agent: None,
             reason: None,
+            area: RuleArea::Anywhere,
         })
     }
 
@@ -142,6 +158,8 @@ impl RuleSet {
     /// Adds a rule.
     pub fn insert(&mut self, entry: RuleEntry) -> EntryKey {
         let key = key_of(&entry);
+        // A place that became free is used again, so that grants which come and go do not grow the
+        // list; the caller has forgotten the old key by then.
         let at = self.free.pop().unwrap_or(self.entries.len());
         if at == self.entries.len() {
             self.entries.push(Some(entry));
@@ -196,6 +214,8 @@ impl RuleSet {
                 for key in command_keys(deny, allow) {
                     look(&key);
                 }
+                // What a wildcard or a walk reaches has no one name to look up, so every path rule
+                // is tried.
                 if touched
                     .iter()
                     .any(|touch| !matches!(touch.at, AccessedPath::Path(_)))

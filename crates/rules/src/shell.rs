@@ -8,6 +8,7 @@ mod awk;
 mod brush_script;
 mod command;
 mod git;
+mod git_reading;
 mod hazards;
 mod lint;
 mod program_table;
@@ -18,18 +19,22 @@ mod sed;
 mod tree_sitter_script;
 mod word;
 
+use std::ops::Range;
+
 pub(crate) use arguments::FolderWalk;
 use command::DirectoryChange;
 pub(crate) use command::{AllowForm, CommandFacts};
+pub(crate) use git_reading::doubt as doubt_of_git_reading;
 pub(crate) use hazards::{ArgumentHazard, HazardKind};
 pub(crate) use lint::is_invisible;
 pub(crate) use programs::{FileUse, is_interpreter, is_wrapper};
 pub(crate) use reach::{DenyForm, PathArgument};
 pub(crate) use script::RedirectKind;
-pub(crate) use word::{ShellWord, plain_words};
+pub(crate) use tree_sitter_script::known_only_when_run;
+pub(crate) use word::{ShellWord, expansions, plain_words};
 
 use reach::ReachBudget;
-use script::{ParsedScript, ScriptItem};
+use script::{ParsedScript, ScriptItem, ScriptRedirect};
 
 /// Directories a command may run in; more possibilities than this are as good as none.
 const DIRECTORIES_MAX: usize = 8;
@@ -65,7 +70,33 @@ impl ShellStep {
 #[derive(Debug)]
 pub(crate) enum StepKind {
     Run(CommandFacts),
-    Redirect(RedirectKind, ShellWord),
+    Redirect(RedirectStep),
+}
+
+/// A file that is opened.
+#[derive(Debug)]
+pub(crate) struct RedirectStep {
+    pub(crate) kind: RedirectKind,
+    pub(crate) target: ShellWord,
+    /// The file exactly as it is written.
+    pub(crate) source: String,
+}
+
+impl RedirectStep {
+    fn new(redirect: &ScriptRedirect, text: &str) -> Self {
+        Self {
+            kind: redirect.kind,
+            target: redirect.target.clone(),
+            source: written(text, &redirect.span).to_owned(),
+        }
+    }
+}
+
+/// A piece of a text as it is written. One that the parser only assumes, as behind a last `||`, is
+/// shown as the whole text.
+fn written<'t>(text: &'t str, span: &Range<usize>) -> &'t str {
+    let own = text.get(span.clone()).unwrap_or_default();
+    if own.trim().is_empty() { text } else { own }
 }
 
 /// Takes `text` apart, run in one of the directories of `start`. `go` says where a change of
@@ -82,11 +113,11 @@ pub(crate) fn analyze(
     } else {
         tree_sitter_script::read(text)
     };
+    // The second parser is asked only about text without doubt: it is slow, or worse, on what the
+    // checks before it refuse.
     let mut doubt = lint.map(str::to_owned).or_else(|| script.doubt.clone());
-    // Parsers that were written apart seldom err in the same way: where they differ, one of them has
-    // missed something that would run.
-    if doubt.is_none() && !script.agrees_with(&brush_script::read(text)) {
-        doubt = Some("two readings of the command differ".to_owned());
+    if doubt.is_none() {
+        doubt = compare_with_second_parser(text, &script);
     }
     if doubt.is_none() && script.simples().next().is_none() {
         doubt = Some("there is no command in it".to_owned());
@@ -100,18 +131,39 @@ pub(crate) fn analyze(
         rest: CommandFacts::default(),
     };
     let mut reach = ReachBudget::new(text.len());
+    // What a parser did not read to the end may hold a command that a deny names.
     reach.is_exhausted = script.is_cut;
-    // After `! cd x &&` it is where it was.
+    // After `! cd x &&` it is where it was. Any word that begins so counts, also one that is no
+    // negation: the mistake only makes a directory less certain.
     let negates = text.split_whitespace().any(|word| word.starts_with('!'));
-    follow_script(&script, start, go, negates, &mut reach, &mut taken);
+    let walk = ScriptFollower {
+        script: &script,
+        text,
+        go,
+        negates,
+    };
+    walk.follow(start, &mut reach, &mut taken);
+    // Where there is no doubt there is no substitution; the parser would have doubted it.
     if taken.doubt.is_some() && !reach.is_exhausted {
         analyze_substitutions(text, &mut reach, &mut taken);
     }
-    taken.push_rest();
+    taken.push_rest(text);
     if reach.is_exhausted {
         taken.push_every_word(text);
     }
     taken
+}
+
+/// Why the first parser's reading cannot be relied on, by what the second one reads.
+fn compare_with_second_parser(text: &str, script: &ParsedScript) -> Option<String> {
+    let second = brush_script::read(text);
+    // Parsers that were written apart seldom err in the same way: where they differ, one of them
+    // has missed something that would run.
+    if !script.agrees_with(&second) {
+        return Some("two readings of the command differ".to_owned());
+    }
+    // Equal words prove nothing about what the second parser could not read: it leaves that out.
+    second.doubt
 }
 
 impl ShellAnalysis {
@@ -126,18 +178,20 @@ impl ShellAnalysis {
                 self.rest.deny.extend(facts.deny);
                 self.rest.touched.extend(facts.touched);
             }
-            StepKind::Redirect(kind, target) => {
-                self.rest.touched.push(reach::redirect_path(kind, &target));
+            StepKind::Redirect(step) => {
+                let path = reach::redirect_path(step.kind, &step.target);
+                self.rest.touched.push(path);
             }
         }
     }
 
-    fn push_rest(&mut self) {
+    fn push_rest(&mut self, text: &str) {
         if self.rest.deny.is_empty() && self.rest.touched.is_empty() {
             return;
         }
         let mut rest = std::mem::take(&mut self.rest);
         rest.doubt = Some("there are too many commands in it".to_owned());
+        text.clone_into(&mut rest.source);
         self.doubt.clone_from(&rest.doubt);
         self.steps.push(ShellStep {
             what: StepKind::Run(rest),
@@ -153,6 +207,7 @@ impl ShellAnalysis {
             what: StepKind::Run(CommandFacts {
                 deny: reach::every_word(text),
                 doubt: Some(reason),
+                source: text.to_owned(),
                 ..CommandFacts::default()
             }),
             directories: None,
@@ -161,47 +216,53 @@ impl ShellAnalysis {
 }
 
 /// Follows a script in order, keeping track of where it is.
-fn follow_script(
-    script: &ParsedScript,
-    start: &[String],
-    go: &dyn Fn(&str, &str) -> Option<Vec<String>>,
+struct ScriptFollower<'s> {
+    script: &'s ParsedScript,
+    /// What it was read from.
+    text: &'s str,
+    go: &'s dyn Fn(&str, &str) -> Option<Vec<String>>,
     negates: bool,
-    reach: &mut ReachBudget,
-    taken: &mut ShellAnalysis,
-) {
-    let mut here = WorkingDirectories::new(start);
-    let mut outer = Vec::new();
-    for (at, item) in script.items.iter().enumerate() {
-        match item {
-            ScriptItem::Simple(simple) => {
-                let facts = command::examine(simple, reach);
-                for redirect in &simple.redirects {
+}
+
+impl ScriptFollower<'_> {
+    fn follow(&self, start: &[String], reach: &mut ReachBudget, taken: &mut ShellAnalysis) {
+        let mut here = WorkingDirectories::new(start);
+        let mut outer = Vec::new();
+        for (at, item) in self.script.items.iter().enumerate() {
+            match item {
+                ScriptItem::Simple(simple) => {
+                    let facts = command::examine(simple, self.text, reach);
+                    // Bash opens the files before it runs the command, so a `cd` does not move them.
+                    for redirect in &simple.redirects {
+                        taken.push(ShellStep {
+                            what: StepKind::Redirect(RedirectStep::new(redirect, self.text)),
+                            directories: here.now.clone(),
+                        });
+                    }
+                    let moves = facts.directory_change.clone();
                     taken.push(ShellStep {
-                        what: StepKind::Redirect(redirect.kind, redirect.target.clone()),
+                        what: StepKind::Run(facts),
                         directories: here.now.clone(),
                     });
+                    if let Some(to) = moves {
+                        here.go(&to, is_certain(self.script, at) && !self.negates, self.go);
+                    }
                 }
-                let moves = facts.directory_change.clone();
-                taken.push(ShellStep {
-                    what: StepKind::Run(facts),
-                    directories: here.now.clone(),
-                });
-                if let Some(to) = moves {
-                    here.go(&to, is_certain(script, at) && !negates, go);
-                }
-            }
-            ScriptItem::Redirect(redirect) => taken.push(ShellStep {
-                what: StepKind::Redirect(redirect.kind, redirect.target.clone()),
-                directories: here.either(),
-            }),
-            ScriptItem::And => {}
-            // Only `&&` proves that the `cd` before it worked.
-            ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.end_chain(),
-            // A `cd` inside a subshell does not outlive it.
-            ScriptItem::Open => outer.push(here.clone()),
-            ScriptItem::Close => {
-                if let Some(before) = outer.pop() {
-                    here = before;
+                // A group's file is opened before the group runs, and is met here after it: the
+                // directory from before is still among those that are possible.
+                ScriptItem::Redirect(redirect) => taken.push(ShellStep {
+                    what: StepKind::Redirect(RedirectStep::new(redirect, self.text)),
+                    directories: here.either(),
+                }),
+                ScriptItem::And => {}
+                // Only `&&` proves that the `cd` before it worked.
+                ScriptItem::Or | ScriptItem::Next | ScriptItem::Pipe => here.end_chain(),
+                // A `cd` inside a subshell does not outlive it.
+                ScriptItem::Open => outer.push(here.clone()),
+                ScriptItem::Close => {
+                    if let Some(before) = outer.pop() {
+                        here = before;
+                    }
                 }
             }
         }
@@ -268,6 +329,7 @@ impl WorkingDirectories {
 }
 
 fn join(left: Option<Vec<String>>, right: Option<Vec<String>>) -> Option<Vec<String>> {
+    // One side that is not known makes the whole unknown: it may be anywhere.
     let (mut left, right) = (left?, right?);
     for directory in right {
         if !left.contains(&directory) {
@@ -292,7 +354,7 @@ fn analyze_substitutions(text: &str, reach: &mut ReachBudget, taken: &mut ShellA
             return;
         }
         for simple in tree_sitter_script::read(text).simples() {
-            let mut facts = command::examine(simple, reach);
+            let mut facts = command::examine(simple, text, reach);
             facts
                 .doubt
                 .get_or_insert("it may run inside another".to_owned());
@@ -336,4 +398,20 @@ pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
 pub(crate) fn stays_in_index(facts: &CommandFacts) -> bool {
     let words = facts.allow.first().map_or(&[][..], |form| &form.words);
     facts.program == "git" && !words.iter().any(|word| word.starts_with("--no-i"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_parsers_doubt_counts_although_the_words_agree() {
+        let text = "time { ls; }";
+        let script = ParsedScript {
+            doubt: None,
+            ..brush_script::read(text)
+        };
+        let doubt = compare_with_second_parser(text, &script);
+        assert_eq!(doubt.as_deref(), Some("the time of a group is taken"));
+    }
 }

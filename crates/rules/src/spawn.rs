@@ -92,6 +92,7 @@ fn names(fields: &Map<String, Value>) -> Vec<String> {
         Some(Value::String(line)) => line.split_whitespace().next(),
         _ => None,
     };
+    // By its last name: a deny for `codex` also means one in another folder.
     let program = program.map(|path| path.rsplit('/').next().unwrap_or(path));
     let names = [kind, program].into_iter().flatten().map(str::trim);
     names.map(str::to_owned).collect()
@@ -99,17 +100,16 @@ fn names(fields: &Map<String, Value>) -> Vec<String> {
 
 /// Why only a person may allow it, if it is so.
 fn beyond(fields: &Map<String, Value>) -> Option<String> {
-    let given = |name: &str| fields.get(name).filter(|value| !is_nothing(value));
-    if given("command").is_some() {
+    if given(fields, "command").is_some() {
         return Some("it would run a command of its orchestrator's choice".to_owned());
     }
-    if given("role").is_some() {
+    if given(fields, "role").is_some() {
         return Some("it would start agents of its own".to_owned());
     }
-    if given("env").is_some() {
+    if given(fields, "env").is_some() {
         return Some("it would get variables of its orchestrator's choice".to_owned());
     }
-    let is_careful = given("mode").is_none_or(|mode| {
+    let is_careful = given(fields, "mode").is_none_or(|mode| {
         mode.as_str()
             .is_some_and(|mode| CAREFUL_MODES.contains(&mode))
     });
@@ -125,6 +125,10 @@ fn beyond(fields: &Map<String, Value>) -> Option<String> {
         !HARMLESS.contains(&name) && !["command", "role", "env", "mode"].contains(&name)
     });
     has_unknown.then(|| "it has a field that rules do not know".to_owned())
+}
+
+fn given<'f>(fields: &'f Map<String, Value>, name: &str) -> Option<&'f Value> {
+    fields.get(name).filter(|value| !is_nothing(value))
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -46,33 +46,34 @@ pub fn suggest(
         .iter()
         .map(|(at, part)| (*at, safe_offers(request, part)))
         .collect();
+    // If one part has no safe rule, the ask would be asked again whatever rule is taken for the
+    // others.
     let narrowest: Option<Vec<&RuleOffer>> = offers.iter().map(|(_, list)| list.first()).collect();
     let Some(narrowest) = narrowest else {
         return Vec::new();
     };
-    let settles = |replaced: usize, offer: &RuleOffer| {
-        let rules = narrowest.iter().enumerate().map(|(at, own)| {
-            if at == replaced {
-                offer.rule.as_str()
-            } else {
-                own.rule.as_str()
-            }
-        });
-        allowed_with(&assessment, floor, layers, rules)
-    };
+    let narrowest: Vec<&str> = narrowest.iter().map(|offer| offer.rule.as_str()).collect();
     let widths = offers.iter().map(|(_, list)| list.len()).max().unwrap_or(0);
     let mut candidates: Vec<SuggestedRule> = Vec::new();
     for width in 0..widths {
         for (at, (part, list)) in offers.iter().enumerate() {
-            let Some(offer) = list.get(width).filter(|offer| settles(at, offer)) else {
+            let Some(offer) = list.get(width) else {
                 continue;
             };
+            // Only with rules for all other parts does one rule settle the ask, so each is tried
+            // beside the narrowest ones of the others.
+            let mut rules = narrowest.clone();
+            rules[at] = &offer.rule;
+            if !allowed_with(&assessment, floor, layers, &rules) {
+                continue;
+            }
             let candidate = offer.to_candidate(*part);
             if !candidates.iter().any(|own| own.rule == candidate.rule) {
                 candidates.push(candidate);
             }
         }
     }
+    // Narrow ones were pushed first, so it is the widest that are cut.
     candidates.truncate(CANDIDATES_MAX);
     candidates
 }
@@ -86,26 +87,32 @@ fn uncovered<'a>(
         return None;
     }
     let mut found = Vec::new();
+    // In the same order, without those that would only be told twice.
+    let mut parts = assessment.parts.iter();
     for (at, said) in verdict.parts.iter().enumerate() {
+        let part = parts.find(|part| part.kind == said.kind && part.subject == said.subject)?;
         if said.effect == Effect::Allow {
             continue;
         }
-        // Where a rule, a doubt or the floor asks, no further allow changes that.
-        if said.rule.is_some() || said.reason.is_some() || said.floor {
+        // Where a rule, a doubt or the floor asks, no further allow changes that. An allow that does
+        // not count in this place is no such rule.
+        let is_asked = said
+            .rule
+            .as_ref()
+            .is_some_and(|rule| rule.effect != Effect::Allow);
+        if is_asked || part.doubt.is_some() || part.hazard.is_some() || said.floor {
             return None;
         }
-        let mut parts = assessment.parts.iter();
-        let part = parts.find(|part| part.kind == said.kind && part.subject == said.subject)?;
         found.push((at, part));
     }
     (!found.is_empty() && found.len() <= CANDIDATES_MAX).then_some(found)
 }
 
-fn allowed_with<'r>(
+fn allowed_with(
     assessment: &Assessment,
     floor: &Floor,
     layers: &[LayerView<'_>],
-    rules: impl Iterator<Item = &'r str>,
+    rules: &[&str],
 ) -> bool {
     let mut set = RuleSet::default();
     for rule in rules {
@@ -159,7 +166,7 @@ fn safe_offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
         let floor = Floor::default();
         !probes
             .iter()
-            .any(|probe| allowed_with(probe, &floor, &[], std::iter::once(offer.rule.as_str())))
+            .any(|probe| allowed_with(probe, &floor, &[], &[offer.rule.as_str()]))
     });
     offers
 }
@@ -271,6 +278,7 @@ fn useful_words(words: &[String]) -> Option<usize> {
         _ => return None,
     };
     let named = words.get(..count)?;
+    // An option between them could change what the command does, and the rule would cover it.
     let plain = named
         .iter()
         .skip(1)
@@ -367,24 +375,12 @@ const ATTACKS: [&str; 40] = [
 
 /// The attacks, and more made from the ask itself.
 fn probes(request: &ToolRequest, part: &RequestPart) -> Vec<Assessment> {
-    let mut probes = Vec::new();
-    let mut shell = |command: String| {
-        let request = ToolRequest {
-            tool: "Bash".to_owned(),
-            action: ToolAction::Shell { command },
-            place: request.place.clone(),
-        };
-        probes.push(assess(&request, &NoFacts));
-    };
     match &part.body {
         PartBody::Command { allow, .. } => {
-            for attack in ATTACKS {
-                shell(attack.to_owned());
-            }
             let words = allow.first().map_or(&[][..], |form| &form.words);
             let command: Vec<String> = words.iter().map(|word| quote(word)).collect();
             let command = command.join(" ");
-            for attack in [
+            let own = [
                 format!("{command}; id"),
                 format!("{command} && id"),
                 format!("{command} | sh"),
@@ -393,18 +389,29 @@ fn probes(request: &ToolRequest, part: &RequestPart) -> Vec<Assessment> {
                 format!("LD_PRELOAD=./x {command}"),
                 format!("env {command}"),
                 format!("cd /tmp && {command} && id"),
-            ] {
-                shell(attack);
-            }
+            ];
+            let attacks = ATTACKS.iter().map(|attack| (*attack).to_owned());
+            attacks
+                .chain(own)
+                .map(|command| shell_probe(command, &request.place))
+                .collect()
         }
-        PartBody::Path(_) => probes.extend(path_probes(&request.place)),
+        PartBody::Path(_) => path_probes(&request.place).collect(),
         PartBody::Fetch(_)
         | PartBody::Mcp { .. }
         | PartBody::Spawn { .. }
         | PartBody::Tool
-        | PartBody::Nothing => {}
+        | PartBody::Nothing => Vec::new(),
     }
-    probes
+}
+
+fn shell_probe(command: String, place: &RequestPlace) -> Assessment {
+    let request = ToolRequest {
+        tool: "Bash".to_owned(),
+        action: ToolAction::Shell { command },
+        place: place.clone(),
+    };
+    assess(&request, &NoFacts)
 }
 
 fn path_probes(place: &RequestPlace) -> impl Iterator<Item = Assessment> {

@@ -1,4 +1,5 @@
-//! API errors: every rejection and every failure, in the one form that each door prints its own way.
+//! API errors: every rejection and every failure in one form, which each door prints in its own
+//! way.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,7 +9,7 @@ use countersign_daemon::ServiceError;
 use countersign_protocol::{ErrorBody, ErrorCode, ErrorDetail, ErrorObject, Raw, Reason, Time};
 use serde_json::{Map, Value};
 
-use crate::convert;
+use crate::convert::{self, AgentNames};
 use crate::request_log;
 
 /// What went wrong: a code for the host wire, a reason for programs, a message for people.
@@ -38,8 +39,10 @@ impl ApiError {
         Self::new(ErrorCode::Plain, reason, message)
     }
 
-    /// A value that does not fit, with serde's message. The line and column are left out, as on the host wire.
+    /// A value that does not fit, with serde's message.
     pub(crate) fn invalid(error: &serde_json::Error) -> Self {
+        // Without the line and column, as on the host wire. They would count from the start of the
+        // parameters, which is not what the caller sent.
         let place = format!(" at line {} column {}", error.line(), error.column());
         let message = error.to_string();
         Self::plain(
@@ -71,7 +74,7 @@ impl ApiError {
         self
     }
 
-    /// Puts the error in the access line, and the id of that line into the error.
+    /// Writes the error into the access line, and the id of that line into the error.
     fn note_in_log(&mut self) {
         if let Some(request) = request_log::note_error(self.reason, &self.message) {
             self.data.insert("request_id".to_owned(), request.into());
@@ -98,6 +101,7 @@ impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         match error {
             ServiceError::Rejected(rejection) => rejection.into(),
+            // Unreadable rules are an outage as well: without them nothing can be judged.
             ServiceError::Store(_) | ServiceError::RulesUnreadable(_) => {
                 Self::plain(Reason::StoreUnavailable, error.to_string())
             }
@@ -111,6 +115,8 @@ impl From<ServiceError> for ApiError {
 impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         let message = rejection.to_string();
+        // `plain` or `refused` follows the host wire where it knows the case: -32603 for what is
+        // unknown or malformed, -32003 with a reason for what is understood and not allowed.
         match rejection {
             Rejection::UnknownApproval(_) => Self::plain(Reason::UnknownApproval, message),
             Rejection::UnknownAgent(_) => Self::plain(Reason::UnknownAgent, message),
@@ -125,21 +131,31 @@ impl From<Rejection> for ApiError {
             Rejection::NameTaken(_) => Self::refused(Reason::NameTaken, message),
             Rejection::UnknownKind(_)
             | Rejection::NothingToRun
+            | Rejection::BadMcpServers(_)
             | Rejection::BadName(_)
+            | Rejection::BadLabel(_)
+            | Rejection::BadAttachment(_)
             | Rejection::OnlyAgents
             | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, message),
-            Rejection::StillRuns(_) => Self::refused(Reason::StillRuns, message),
+            Rejection::StillRuns(_) | Rejection::AgentEnding(_) => {
+                Self::refused(Reason::StillRuns, message)
+            }
             Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, message),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, message),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, message),
             Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, message),
+            Rejection::CannotStart(_) => Self::refused(Reason::CannotStart, message),
             Rejection::BypassTooLong { limit_ms } | Rejection::TokenLifetime { limit_ms } => {
                 Self::plain(Reason::InvalidParams, message).with("limit_ms", limit_ms)
             }
             Rejection::UnknownEvent(_) => Self::plain(Reason::UnknownEvent, message),
             Rejection::AlreadyResolved(approval) => already_resolved(&approval, message),
+            Rejection::NotRemembered(approval) => {
+                already_resolved(&approval, message).with("remembered", Vec::<Value>::new())
+            }
             Rejection::AlreadyAnswered(question) => {
-                let row = serde_json::to_value(convert::question(&question)).unwrap_or_default();
+                let row = serde_json::to_value(convert::question(&question, AgentNames::unknown()))
+                    .unwrap_or_default();
                 Self::refused(Reason::AlreadyResolved, message).with("question", row)
             }
             Rejection::OwnerNotConnected { approval, owner } => {
@@ -153,9 +169,10 @@ impl From<Rejection> for ApiError {
                 .with("approval_id", approval.as_str())
                 .with("options", options),
             Rejection::ApprovingNotOffered(_) => Self::refused(Reason::NotAnOption, message),
-            Rejection::NothingToEdit | Rejection::NothingToStop => {
-                Self::refused(Reason::InvalidParams, message)
-            }
+            Rejection::NothingToEdit
+            | Rejection::NothingToStop
+            | Rejection::NeedsAnswers(_)
+            | Rejection::BadAnswers { .. } => Self::refused(Reason::InvalidParams, message),
             Rejection::ApprovalPending(_) => Self::refused(Reason::ApprovalPending, message),
             Rejection::NotYourApproval(_) => Self::refused(Reason::NotYourApproval, message),
             Rejection::AgentTaken(_)
@@ -199,7 +216,8 @@ fn already_resolved(approval: &Approval, message: String) -> ApiError {
     let Some(ended) = &approval.ended else {
         return error;
     };
-    let row = serde_json::to_value(convert::approval(approval)).unwrap_or_default();
+    let row = serde_json::to_value(convert::approval(approval, AgentNames::unknown()))
+        .unwrap_or_default();
     error
         .with("resolution", ended.ending.resolution.as_str())
         .with("resolved_at", Time(ended.at.0).to_string())

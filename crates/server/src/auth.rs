@@ -21,60 +21,70 @@ use crate::request_log;
 pub(crate) use connection::{CallerConnection, ConnectionPeer};
 pub(crate) use find_peer::{FoundPeer, PeerLineage};
 
-/// Who a caller turned out to be, and until when that holds.
+/// Who a caller is, and what has to stay the same for that to hold.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerIdentity {
     pub(crate) principal: Arc<Principal>,
     expires_at: Option<Timestamp>,
     trust_version: u64,
-    /// What was known of the other end by then.
+    /// The version of what was known about the other end.
     peer_version: u64,
     token: Option<Arc<str>>,
 }
 
-/// What finding out who is calling needs.
+/// Identifies callers.
 pub(crate) struct Authenticator {
     pub(crate) service: Service,
     pub(crate) peers: Arc<TcpPeers>,
-    /// Who the host runs as: the only user the Unix socket lets in.
+    /// The user that the host runs as, the only one that may use the Unix socket.
     pub(crate) uid: u32,
     pub(crate) login: Arc<str>,
-    /// Whether a token alone counts on TCP where nobody can say which process shows it.
+    /// Whether a token alone is enough on TCP if the calling process cannot be identified.
     pub(crate) unnamed_callers: bool,
 }
 
 impl Authenticator {
-    /// Finds out who is calling, with what they show.
+    /// Identifies a caller by its process, and by its token if the process is not an agent's.
     pub(crate) async fn identify(
         &self,
         connection: &Arc<CallerConnection>,
         token: Option<Arc<str>>,
     ) -> Result<CallerIdentity, ApiError> {
-        // Read before anything is looked up: what changes meanwhile then makes this identity stale, not fresh.
+        // Read before anything is looked up: a mark or a revocation that comes meanwhile then makes
+        // this identity stale, and the next request identifies the caller again.
         let trust_version = self.service.trust_version();
+        // The mode of the socket keeps other users out. This check still holds if somebody widened
+        // it.
         if let ConnectionPeer::Unix { uid, .. } = connection.peer
             && uid != self.uid
         {
             return Err(ApiError::refused(
                 Reason::AuthFailed,
-                "the socket is for its owner alone",
+                "only the owner of the socket may use it",
             ));
         }
-        // First what is cheap: who shows nothing, or nothing that is known, costs no further search of /proc.
+        // The token first, because it is cheap: a caller without a valid one must not be able to
+        // make the host search /proc with every request.
         let bearer = self.find_bearer(token.as_deref())?;
         if bearer.is_none() && !connection.is_unix() {
             return Err(auth_required());
         }
         let found = self.find_peer(connection).await?;
         let (principal, expires_at) = match (found, bearer) {
-            (FoundPeer::Agent(agent), _) => (agent_principal(agent), None),
+            (FoundPeer::Agent(agent), _) => (agent_principal(&self.service, agent), None),
+            // The process decides and not the token: an agent that got hold of an operator's token
+            // is still that agent.
             (FoundPeer::Other(lineage), Some((token, bearer))) => {
                 if let Role::Agent(agent) = &bearer.principal.role {
+                    // Committed before the caller is served, so that none of these processes can
+                    // show an operator's token afterwards, nor after a restart of the host.
                     self.mark_token_users(agent, &token, &lineage).await?;
+                    // The connection as well: passing it on to an unmarked process changes nothing.
                     connection.note_agent(agent.clone());
                 }
                 (bearer.principal, bearer.expires_at)
             }
+            // Only on the Unix socket, whose user was checked above.
             (FoundPeer::Other(_), None) => (self.owner_principal(), None),
         };
         request_log::note_principal(&principal);
@@ -98,7 +108,7 @@ impl Authenticator {
         Ok(Some((token.to_owned(), bearer)))
     }
 
-    /// Whoever uses an agent's token is that agent, before anything is done for it.
+    /// Marks every process that uses an agent's token as that agent.
     async fn mark_token_users(
         &self,
         agent: &AgentId,
@@ -111,7 +121,8 @@ impl Authenticator {
         Ok(())
     }
 
-    /// Marks a process; where there is no room, those that ended make it.
+    /// Marks a process as an agent's. If there are too many marks, those of ended processes go
+    /// first.
     pub(crate) async fn mark_process(
         &self,
         agent: &AgentId,
@@ -125,6 +136,8 @@ impl Authenticator {
         {
             return Ok(());
         }
+        // The first error is not looked at: if it was another one than "too many", the second
+        // attempt fails in the same way and reports it.
         self.forget_ended_processes().await?;
         Ok(self.service.mark_process(agent.clone(), process).await?)
     }
@@ -136,10 +149,11 @@ impl Authenticator {
     ) -> Result<Result<ProcessKey, String>, ApiError> {
         let lineage = match self.find_peer(connection).await? {
             FoundPeer::Other(lineage) => lineage.all(),
+            // An agent is known by its connection alone; its processes are still needed here, to
+            // tell the session that was registered from one that it started.
             FoundPeer::Agent(_) => connection.holder_processes(),
         };
-        let looking = tokio::task::spawn_blocking(move || find_root(&lineage));
-        let found = looking.await;
+        let found = tokio::task::spawn_blocking(move || find_root(&lineage)).await;
         Ok(found.unwrap_or_else(|_| Err("it could not be looked up".to_owned())))
     }
 
@@ -172,7 +186,8 @@ impl Authenticator {
         }
     }
 
-    /// Whether events may still be sent to whoever began to read them.
+    /// Whether a reader of events may get the next ones: its identity still holds, and it is not an
+    /// agent.
     pub(crate) async fn may_keep_reading(
         &self,
         connection: &Arc<CallerConnection>,
@@ -182,22 +197,40 @@ impl Authenticator {
             && identity.principal.agent().is_none()
     }
 
-    /// Whether what was done for a caller may be shown to whoever is at the other end now.
+    /// Refuses if the connection belongs to another caller than the one that made the request.
     pub(crate) async fn confirm_identity(
         &self,
         connection: &Arc<CallerConnection>,
         identity: &mut CallerIdentity,
     ) -> Result<(), ApiError> {
+        // The key and not the whole identity: what was learnt about other callers meanwhile changes
+        // the versions, and the caller can still be the same.
         let before = identity.principal.key.clone();
         self.refresh_identity(connection, identity).await?;
         if identity.principal.key == before {
             return Ok(());
         }
-        let message = "auth failed: the connection is another caller's now";
+        let message = "auth failed: the connection now belongs to another caller";
         Err(ApiError::plain(Reason::AuthFailed, message))
     }
 
-    /// Looks again who is at the other end, and whether an identity still holds.
+    /// Refuses if the connection does not belong to this agent.
+    pub(crate) async fn confirm_agent(
+        &self,
+        connection: &Arc<CallerConnection>,
+        agent: &str,
+    ) -> Result<(), ApiError> {
+        match self.find_peer(connection).await? {
+            FoundPeer::Agent(found) if found.as_str() == agent => Ok(()),
+            FoundPeer::Agent(_) | FoundPeer::Other(_) => {
+                let message = "auth failed: the connection now belongs to another caller";
+                Err(ApiError::plain(Reason::AuthFailed, message))
+            }
+        }
+    }
+
+    /// Brings an identity up to date: the token may have expired or been revoked, and the
+    /// connection may have been passed to another process.
     pub(crate) async fn refresh_identity(
         &self,
         connection: &Arc<CallerConnection>,
@@ -209,9 +242,11 @@ impl Authenticator {
         {
             return Err(ApiError::plain(
                 Reason::AuthFailed,
-                "auth failed: the token's time is over",
+                "auth failed: the token has expired",
             ));
         }
+        // Always, and before the versions are compared: this is what notices that the connection
+        // was passed on, and then the peer's version rises.
         self.find_peer(connection).await?;
         if identity.trust_version != self.service.trust_version()
             || identity.peer_version != connection.version()
@@ -222,11 +257,14 @@ impl Authenticator {
     }
 }
 
-/// Who an agent is, however it was found out.
-pub(crate) fn agent_principal(agent: AgentId) -> Arc<Principal> {
+/// The principal of an agent that was identified by its process.
+pub(crate) fn agent_principal(service: &Service, agent: AgentId) -> Arc<Principal> {
+    // The same key that the daemon gives to an agent's token: what the agent asked under one of
+    // them is its own under the other.
     let key = PrincipalKey::new(format!("agent:{agent}"));
+    let name = service.agent_name(&agent);
     Arc::new(Principal {
-        name: agent.as_str().into(),
+        name: name.map_or_else(|| agent.as_str().into(), Arc::from),
         role: Role::Agent(agent),
         key,
     })
@@ -242,6 +280,7 @@ pub(crate) fn auth_required() -> ApiError {
 
 /// The login name of a user, as the record shows it.
 pub(crate) fn login_name(uid: u32) -> Arc<str> {
+    // The file is enough, because the name is only shown: a user is identified by the number.
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let found = users.lines().find_map(|line| {
         let mut fields = line.split(':');

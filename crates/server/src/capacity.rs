@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::limits::{CONNECTIONS_MAX, HOST_FILES_KEPT, UNIX_CONNECTIONS_MAX};
 
-/// The bounds of connections. Those on the Unix socket are counted apart, so that nobody on TCP can lock a
-/// person out.
+/// The bounds of connections. Those on the Unix socket are counted separately, so that a flood on
+/// TCP does not lock a person out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
     pub(crate) tcp: usize,
@@ -17,23 +17,24 @@ impl ConnectionLimits {
     /// What the limit of open files of this process leaves room for.
     pub(crate) fn of_process() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        // No limit at all is bounded by the constants below.
         let files = limit.and_then(|limit| usize::try_from(limit).ok());
         Self::for_files(files.unwrap_or(usize::MAX))
     }
 
-    /// At least half of a low limit stays for the record, agents, and finding out who calls. Of the rest a
-    /// quarter is for the Unix socket.
+    /// At least half of a low limit is left for the record, for agents, and for identifying
+    /// callers. Of the rest a quarter is for the Unix socket.
     fn for_files(files: usize) -> Self {
         let rest = files - (files / 2).min(HOST_FILES_KEPT);
         let unix = (rest / 4).clamp(1, UNIX_CONNECTIONS_MAX);
-        // One more is accepted on each before it waits for room.
+        // Two, because each listener accepts one more connection before it waits for a permit.
         let tcp = rest.saturating_sub(unix + 2).clamp(1, CONNECTIONS_MAX);
         Self { tcp, unix }
     }
 }
 
-/// Connections on the Unix socket by process. None may have more than a quarter of the room, so that one that
-/// floods it leaves room for `countersign status`.
+/// Connections on the Unix socket by process. One process gets at most a quarter of them, so that
+/// `countersign status` still connects while it floods the socket.
 pub(crate) struct ProcessShares {
     open: Mutex<HashMap<u32, usize>>,
     limit: usize,
@@ -47,9 +48,9 @@ impl ProcessShares {
         }
     }
 
-    /// One more connection of a process, or nothing if it has too many. Processes that cannot be named share
-    /// one number.
+    /// Counts one more connection of a process; `None` if it has too many.
     pub(crate) fn take(self: &Arc<Self>, process: Option<u32>) -> Option<ProcessShare> {
+        // Processes that the kernel does not name share the number 0, and with it one share.
         let process = process.unwrap_or_default();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(process).or_default();
@@ -68,6 +69,7 @@ impl ProcessShares {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&process) {
             *count -= 1;
+            // Otherwise the map would grow with every process that ever connected.
             if *count == 0 {
                 open.remove(&process);
             }

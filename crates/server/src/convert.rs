@@ -3,18 +3,236 @@
 pub(crate) mod managed;
 pub(crate) mod rules;
 
+use std::sync::Arc;
+
 use countersign_core::event::{
-    AgentState, AnswerDelivery, ApprovalOutcome, BaseState, Device, QuestionOutcome,
+    AgentState, AnswerDelivery, ApprovalOutcome, AskAttachment, BaseState, Device, QuestionOutcome,
 };
 use countersign_core::{
-    AccessToken, Agent, Approval, Ask, Json, OpenCounts, Question, RecordedActor, Role, Seq,
-    Timestamp,
+    AccessToken, Agent, AgentId, Approval, Ask, ChoiceQuestion, CommittedEvent, GrantState, Json,
+    OpenCounts, Question, RecordedActor, Role, Seq, Timestamp,
 };
+use countersign_daemon::{
+    BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
+    Service, StopCounts, TranscriptPage, WorktreeDiff, WorktreeOutcome,
+};
+use countersign_protocol as wire;
 use countersign_protocol::{
     HostAgent, HostAgentDisplay, HostAgentState, HostAgentStatus, HostApproval, HostApprovalState,
-    HostApprovalStatus, HostDelivery, HostDevice, HostQuestion, HostQuestionState, HostRole, Raw,
-    Time, TokenRow, Who,
+    HostApprovalStatus, HostDelivery, HostDevice, HostEvent, HostQuestion, HostQuestionState,
+    HostRole, Raw, Time, TokenRow, Who,
 };
+use serde::Serialize;
+
+use crate::events::event;
+use crate::ops::approvals::{AnsweredAsk, WireAsk};
+use crate::ops::events::SubscriberSnapshot;
+use crate::ops::managed::AwaitedAgents;
+use crate::ops::rules::RuleAdvice;
+use crate::ops::tokens::CreatedToken;
+
+/// The names of agents, for rows that people read beside the ids that programs need.
+#[derive(Clone, Copy)]
+pub(crate) struct AgentNames<'a>(Option<&'a Service>);
+
+impl<'a> AgentNames<'a> {
+    pub(crate) fn of(service: &'a Service) -> Self {
+        Self(Some(service))
+    }
+
+    /// For rows inside errors, which are made where no service is.
+    pub(crate) fn unknown() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn find(self, agent: &AgentId) -> Option<String> {
+        self.0?.agent_name(agent)
+    }
+}
+
+/// Translates the result of an operation to the wire. A door calls this last, when nothing is left
+/// to decide.
+pub(crate) trait IntoWire {
+    type Wire: Serialize;
+
+    fn into_wire(self, names: AgentNames<'_>) -> Self::Wire;
+}
+
+impl<T: IntoWire> IntoWire for Vec<T> {
+    type Wire = Vec<T::Wire>;
+
+    fn into_wire(self, names: AgentNames<'_>) -> Self::Wire {
+        let rows = self.into_iter().map(|row| row.into_wire(names));
+        rows.collect()
+    }
+}
+
+/// A row is `domain type => wire type: function`.
+macro_rules! into_wire {
+    ($($domain:ty => $wire:ty: $convert:path;)*) => {$(
+        impl IntoWire for $domain {
+            type Wire = $wire;
+
+            fn into_wire(self, _names: AgentNames<'_>) -> $wire {
+                $convert(&self)
+            }
+        }
+    )*};
+}
+
+into_wire! {
+    AccessToken => TokenRow: token;
+    Arc<Device> => HostDevice: device;
+    BacktestReport => wire::BacktestResult: rules::backtest;
+    CatalogEntry => wire::CatalogRow: managed::catalog_row;
+    CreatedToken => wire::NewToken: created_token;
+    RuleAdvice => wire::RuleSuggestions: rules::advice;
+    RuleCheck => wire::CheckedRules: rules::check;
+    StopCounts => wire::StopAllResult: stop_counts;
+    TranscriptPage => wire::TranscriptResult: managed::transcript;
+    WorktreeDiff => wire::AgentDiff: managed::diff;
+    MergeOutcome => wire::MergedWorktree: managed::merged;
+    WorktreeOutcome => wire::RemovedWorktree: managed::removed;
+}
+
+/// The same for types that name agents.
+macro_rules! into_wire_with_names {
+    ($($domain:ty => $wire:ty: $convert:path;)*) => {$(
+        impl IntoWire for $domain {
+            type Wire = $wire;
+
+            fn into_wire(self, names: AgentNames<'_>) -> $wire {
+                $convert(&self, names)
+            }
+        }
+    )*};
+}
+
+into_wire_with_names! {
+    (Agent, OpenCounts) => HostAgent: agent;
+    AnsweredAsk => HostApproval: answered_ask;
+    Approval => HostApproval: approval;
+    Arc<FeedEntry> => HostEvent: feed_entry;
+    AwaitedAgents => wire::WaitAgentsResult: awaited_agents;
+    CommittedEvent => HostEvent: event;
+    GrantAdded => wire::AddedRule: rules::added;
+    GrantState => wire::GrantRow: rules::grant;
+    Question => HostQuestion: question;
+    RulesOverview => wire::RulesResult: rules::overview;
+    SubscriberSnapshot => wire::HostSnapshot: snapshot;
+    WireAsk => HostApproval: wire_ask;
+}
+
+/// Results that only the wire has.
+macro_rules! is_wire {
+    ($($wire:ty)*) => {$(
+        impl IntoWire for $wire {
+            type Wire = Self;
+
+            fn into_wire(self, _names: AgentNames<'_>) -> Self {
+                self
+            }
+        }
+    )*};
+}
+
+is_wire! { () wire::HookResult wire::HostStatus wire::LoginTicket wire::RescueResult }
+
+fn answered_ask(answered: &AnsweredAsk, names: AgentNames<'_>) -> HostApproval {
+    let mut row = approval(&answered.approval, names);
+    row.passed_to_owner = answered.passed_to_owner.then_some(true);
+    row.remembered = answered
+        .remembered
+        .iter()
+        .map(|grant| rules::grant(grant, names))
+        .collect();
+    row
+}
+
+fn wire_ask(asked: &WireAsk, names: AgentNames<'_>) -> HostApproval {
+    let mut row = approval(&asked.approval, names);
+    let is_owned = asked.approval.ask.attachment == AskAttachment::Owner;
+    row.subscribed = Some(asked.subscribed);
+    // Answers of others to an owned ask are passed to its owner as events, so they reach it only if
+    // it is subscribed.
+    row.answerable = Some(asked.subscribed || !is_owned);
+    row
+}
+
+fn awaited_agents(awaited: &AwaitedAgents, names: AgentNames<'_>) -> wire::WaitAgentsResult {
+    wire::WaitAgentsResult {
+        agents: awaited.agents.iter().map(|row| agent(row, names)).collect(),
+        reached: awaited.reached,
+    }
+}
+
+fn created_token(created: &CreatedToken) -> wire::NewToken {
+    wire::NewToken {
+        token: created.secret.clone(),
+        row: token(&created.token),
+    }
+}
+
+impl IntoWire for Seq {
+    type Wire = wire::AuditResult;
+
+    fn into_wire(self, _names: AgentNames<'_>) -> wire::AuditResult {
+        wire::AuditResult { sequence: self.0 }
+    }
+}
+
+fn stop_counts(counts: &StopCounts) -> wire::StopAllResult {
+    wire::StopAllResult {
+        denied: counts.denied,
+        interrupted: counts.interrupted,
+    }
+}
+
+fn feed_entry(entry: &Arc<FeedEntry>, names: AgentNames<'_>) -> HostEvent {
+    event(&entry.committed, names)
+}
+
+fn snapshot(snapshot: &SubscriberSnapshot, names: AgentNames<'_>) -> wire::HostSnapshot {
+    let overview = &snapshot.overview;
+    wire::HostSnapshot {
+        agents: overview
+            .agents
+            .iter()
+            .map(|row| agent(row, names))
+            .collect(),
+        approvals: overview
+            .approvals
+            .iter()
+            .map(|row| approval(row, names))
+            .collect(),
+        devices: overview.devices.iter().map(device).collect(),
+        event_sequence: overview.head.0,
+        events: snapshot
+            .events
+            .iter()
+            .map(|entry| feed_entry(entry, names))
+            .collect(),
+        identity: Some(wire::HostIdentity {
+            manifest_path: None,
+            manifest_role: "none".to_owned(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }),
+        pending_signins: Vec::new(),
+        questions: overview
+            .questions
+            .iter()
+            .map(|row| question(row, names))
+            .collect(),
+        rule_problems: snapshot.rule_problems.iter().map(rules::problem).collect(),
+        store_error: snapshot.store_error.as_ref().map(ToString::to_string),
+        subscribed: true,
+    }
+}
+
+pub(crate) fn name_of(agent: Option<&AgentId>, names: AgentNames<'_>) -> Option<String> {
+    names.find(agent?)
+}
 
 pub(crate) fn time(at: Timestamp) -> Time {
     Time(at.0)
@@ -42,7 +260,7 @@ pub(crate) fn who(by: &RecordedActor) -> Who {
     }
 }
 
-pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
+pub(crate) fn agent((agent, open): &(Agent, OpenCounts), names: AgentNames<'_>) -> HostAgent {
     let profile = &agent.profile;
     let state = agent.state(*open);
     HostAgent {
@@ -56,7 +274,10 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
         },
         id: profile.id.to_string(),
         kind: profile.kind.clone(),
-        managed: agent.managed.as_deref().map(managed::managed),
+        managed: agent
+            .managed
+            .as_deref()
+            .map(|managed| managed::managed(managed, names)),
         metadata: raw(&profile.metadata),
         name: profile.name.clone(),
         open_approvals: open.approvals,
@@ -64,6 +285,7 @@ pub(crate) fn agent((agent, open): &(Agent, OpenCounts)) -> HostAgent {
         pid: profile.pid,
         project: profile.project.clone(),
         session_id: agent.client.as_ref().map(ToString::to_string),
+        started_at: Some(time(agent.registered_at)),
         state: agent_state(state),
         status: agent_status(state),
         updated_at: time(agent.updated_at),
@@ -107,17 +329,19 @@ pub(crate) fn base_state(status: HostAgentStatus) -> BaseState {
         HostAgentStatus::Completed => BaseState::Done,
         HostAgentStatus::Errored => BaseState::Error,
         HostAgentStatus::Stopped => BaseState::Stopped,
-        // An unknown word was refused when the parameters were read.
+        // An unknown word was refused when the parameters were parsed, so this decides nothing.
         HostAgentStatus::Idle | HostAgentStatus::Unknown => BaseState::Idle,
     }
 }
 
-pub(crate) fn approval(approval: &Approval) -> HostApproval {
-    let mut row = ask(&approval.ask, approval.opened);
+pub(crate) fn approval(approval: &Approval, names: AgentNames<'_>) -> HostApproval {
+    let mut row = ask(&approval.ask, approval.opened, names);
+    // The ask names the connection that opened it. After a reconnect its owner is another one.
     if row.client_id.is_some() {
         row.client_id = approval.client.as_ref().map(ToString::to_string);
     }
     row.deliveries = approval.deliveries;
+    row.lapses_at = approval.lapses_at.map(time);
     if let Some(ended) = &approval.ended {
         end(&mut row, &ended.ending, ended.at);
         row.delivery = Some(delivery(approval.delivery));
@@ -125,16 +349,18 @@ pub(crate) fn approval(approval: &Approval) -> HostApproval {
     row
 }
 
-/// The row of an ask that nothing has happened to yet.
-pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
-    let owned = ask.attachment == countersign_core::event::AskAttachment::Owner;
+/// The row of an ask as it was opened.
+pub(crate) fn ask(ask: &Ask, opened: Seq, names: AgentNames<'_>) -> HostApproval {
+    let owned = ask.attachment == AskAttachment::Owner;
     HostApproval {
         a2ui: ask.a2ui.as_ref().map(raw),
         action: ask.action.clone(),
         agent_id: ask.agent.as_ref().map(ToString::to_string),
+        agent_name: name_of(ask.agent.as_ref(), names),
         answerable: None,
         approving: ask.approving.clone(),
         asked_by: Some(who(&ask.by)),
+        lapses_at: None,
         client_id: ask
             .client
             .as_ref()
@@ -154,6 +380,11 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
         message: None,
         options: ask.options.clone(),
         passed_to_owner: None,
+        questions: ask
+            .choice_questions()
+            .into_iter()
+            .map(choice_question)
+            .collect(),
         remembered: Vec::new(),
         repeats: ask.repeats.as_ref().map(ToString::to_string),
         resolution: None,
@@ -170,24 +401,47 @@ pub(crate) fn ask(ask: &Ask, opened: Seq) -> HostApproval {
     }
 }
 
+fn choice_question(asked: ChoiceQuestion) -> wire::HostChoiceQuestion {
+    let choices = asked.options.into_iter().map(|choice| wire::HostChoice {
+        description: choice.description,
+        label: choice.label,
+    });
+    wire::HostChoiceQuestion {
+        choices: choices.collect(),
+        free_text: asked.free_text,
+        header: asked.header,
+        number: asked.number,
+        question: asked.question,
+        several: asked.multi_select,
+    }
+}
+
 pub(crate) fn end(
     row: &mut HostApproval,
     ending: &countersign_core::event::ApprovalEnding,
     at: Timestamp,
 ) {
     row.status = HostApprovalStatus::Resolved;
-    row.state = approval_state(ending.outcome);
+    row.state = outcome(ending.outcome);
     row.resolution = Some(ending.resolution.clone());
     row.resolved_at = Some(time(at));
     row.resolved_by = Some(who(&ending.by));
     row.message.clone_from(&ending.message);
     row.edited_input = ending.edited_input.as_ref().map(raw);
+    // A later verdict, which settled the ask, replaces the one that it was opened with.
     if let Some(verdict) = &ending.verdict {
         row.verdict = Some(rules::verdict(verdict));
     }
 }
 
-fn approval_state(outcome: ApprovalOutcome) -> HostApprovalState {
+pub(crate) fn approval_state(approval: &Approval) -> HostApprovalState {
+    match &approval.ended {
+        Some(ended) => outcome(ended.ending.outcome),
+        None => HostApprovalState::Pending,
+    }
+}
+
+pub(crate) fn outcome(outcome: ApprovalOutcome) -> HostApprovalState {
     match outcome {
         ApprovalOutcome::Allowed => HostApprovalState::Allowed,
         ApprovalOutcome::Denied => HostApprovalState::Denied,
@@ -208,11 +462,12 @@ fn delivery(delivery: AnswerDelivery) -> HostDelivery {
     }
 }
 
-pub(crate) fn question(question: &Question) -> HostQuestion {
+pub(crate) fn question(question: &Question, names: AgentNames<'_>) -> HostQuestion {
     let text = &question.text;
     let ended = question.ended.as_ref();
     HostQuestion {
         agent_id: text.agent.as_ref().map(ToString::to_string),
+        agent_name: name_of(text.agent.as_ref(), names),
         answer: ended.map(|ended| ended.ending.answer.clone()),
         answered_by: ended.map(|ended| who(&ended.ending.by)),
         asked_by: who(&text.by),
@@ -224,14 +479,20 @@ pub(crate) fn question(question: &Question) -> HostQuestion {
         id: text.id.to_string(),
         question: text.text.clone(),
         sequence: question.opened.0,
-        state: ended.map_or(HostQuestionState::Pending, |ended| {
-            question_state(ended.ending.outcome)
-        }),
+        state: question_state(question),
         to: text.to.as_ref().map(ToString::to_string),
+        to_name: name_of(text.to.as_ref(), names),
     }
 }
 
-pub(crate) fn question_state(outcome: QuestionOutcome) -> HostQuestionState {
+pub(crate) fn question_state(question: &Question) -> HostQuestionState {
+    match &question.ended {
+        Some(ended) => question_outcome(ended.ending.outcome),
+        None => HostQuestionState::Pending,
+    }
+}
+
+pub(crate) fn question_outcome(outcome: QuestionOutcome) -> HostQuestionState {
     match outcome {
         QuestionOutcome::Answered => HostQuestionState::Answered,
         QuestionOutcome::Cancelled => HostQuestionState::Cancelled,
@@ -239,7 +500,7 @@ pub(crate) fn question_state(outcome: QuestionOutcome) -> HostQuestionState {
     }
 }
 
-pub(crate) fn device(device: &Device) -> HostDevice {
+pub(crate) fn device(device: &Arc<Device>) -> HostDevice {
     HostDevice {
         capabilities: device.capabilities.clone(),
         id: device.id.to_string(),
@@ -254,6 +515,7 @@ pub(crate) fn device(device: &Device) -> HostDevice {
 
 pub(crate) fn token(token: &AccessToken) -> TokenRow {
     let (role, agent_id) = match &token.role {
+        // There are no tokens for the host itself.
         Role::Operator | Role::Host => (HostRole::Operator, None),
         Role::Observer => (HostRole::Observer, None),
         Role::Agent(agent) => (HostRole::Agent, Some(agent.to_string())),

@@ -1,8 +1,8 @@
-//! The doors: JSON-RPC over WebSocket, REST with SSE, MCP, and the few pages around them, on TCP and
-//! on the Unix socket alike. Each translates the wire to [`Service`] and back.
+//! The doors: JSON-RPC over WebSocket, REST with SSE, MCP, and a few pages, on TCP and on the Unix
+//! socket alike. Each translates the wire to [`Service`] and back.
 //!
-//! Invariants: nobody is served before it is known who they are; every queue and frame has a
-//! bound; shutdown is one path, by one token.
+//! Invariants: no caller is served before it is identified; every queue and frame has a bound; one
+//! token ends everything.
 #![forbid(unsafe_code)]
 
 mod api_error;
@@ -38,32 +38,32 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use server_state::ServerState;
 
-/// Where and for whom the doors open.
+/// Where a server listens, and whom it accepts.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The Unix socket; its folder must be the user's alone.
+    /// The Unix socket. No other user may have access to its directory.
     pub socket: PathBuf,
-    /// The TCP address, if there is to be one.
+    /// The TCP address; `None` for the Unix socket alone.
     pub listen: Option<SocketAddr>,
-    /// Names besides the loopback ones under which requests may come, as through a tunnel.
+    /// Names besides the loopback ones that requests may be addressed to, as through a tunnel.
     pub allow_hosts: Vec<String>,
-    /// The database, to be named in the status.
+    /// The database, as the status shows it.
     pub database: PathBuf,
-    /// How long agents go on without a host, to be named in the status.
+    /// How long agents keep running without a host, as the status shows it.
     pub agents_alone_ms: u64,
-    /// Whether a token alone counts on TCP where the calling process cannot be named, as through a forwarded port.
+    /// Whether a token alone is enough on TCP if the calling process cannot be identified, as
+    /// through a forwarded port.
     pub unnamed_callers: bool,
 }
 
-/// Why the doors could not be opened.
+/// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerOpenError {
-    /// The address is taken or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error("could not listen on `{address}`")]
     Listen {
         /// The address or path.
         address: String,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -72,15 +72,15 @@ pub enum ServerOpenError {
         "`{0}` is not a loopback address: put a tunnel in front and name it with `--allow-host`"
     )]
     NotLoopback(SocketAddr),
-    /// A host answers on the socket already.
+    /// Another host answers on the Unix socket.
     #[error("a host is already running on `{}`", .0.display())]
     AlreadyRunning(PathBuf),
-    /// The service ended before the doors were open.
+    /// The service ended before the server had started.
     #[error("the host ended while it was starting")]
     Ended,
 }
 
-/// Open doors.
+/// A server that is running.
 pub struct Server {
     /// The TCP address that was bound.
     pub address: Option<SocketAddr>,
@@ -91,7 +91,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the doors. They are served until `shutdown` is cancelled.
+    /// Starts to listen. Connections are served until `shutdown` is cancelled.
     pub async fn open(
         options: ServerOptions,
         service: Service,
@@ -100,9 +100,9 @@ impl Server {
         listen::open(options, service, shutdown).await
     }
 
-    /// Waits until the doors are told to close, then until those inside have left or their time is
-    /// over. Gives back who wanted the agents to end too, if somebody did: some may have been started
-    /// while the last doors closed.
+    /// Waits for the shutdown, and then until all connections have ended or their time is over.
+    /// Returns the caller that wanted the agents to end too, if there was one: some may have been
+    /// started while the last connections ended.
     pub async fn wait_closed(self) -> Option<Caller> {
         self.shutdown.cancelled().await;
         self.tasks.close();

@@ -1,5 +1,6 @@
 //! Listening: TCP on loopback and the Unix socket, one router behind both.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -42,11 +43,11 @@ use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, sess
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
 
-/// What a process is told that has too many connections.
+/// The response to a process that has too many connections.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Says on every answer that the record cannot be written: `unavailable` for now, or `lost`.
+/// In every response while the record cannot be written: `unavailable` or `lost`.
 const RECORD_HEADER: HeaderName = HeaderName::from_static("countersign-record");
 
 pub(crate) async fn open(
@@ -54,6 +55,8 @@ pub(crate) async fn open(
     service: Service,
     shutdown: CancellationToken,
 ) -> Result<Server, ServerOpenError> {
+    // First, because it says whether a host is already running; on TCP the same situation would
+    // only be an address in use.
     let unix = bind_unix(&options.socket)?;
     let tcp = match options.listen {
         Some(address) => Some(bind_tcp(address).await?),
@@ -68,6 +71,7 @@ pub(crate) async fn open(
         login: login_name(uid),
         unnamed_callers: options.unnamed_callers,
     };
+    // Marks survive a restart. Those of processes that ended meanwhile would only fill the list.
     authenticator
         .forget_ended_processes()
         .await
@@ -137,13 +141,15 @@ fn router(state: &Arc<ServerState>) -> Router {
         .merge(rest)
         .fallback(unknown_path)
         .method_not_allowed_fallback(method_not_allowed)
+        // The layer that is added last runs first. The caller is identified only for requests that
+        // the guard let pass, and the body limit has to be known when the body is read there.
         .layer(middleware::from_fn_with_state(
             state.clone(),
             recheck_caller,
         ))
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(middleware::from_fn_with_state(state.clone(), guard_request))
-        // The outermost layer, so that what the guard refuses has its line too.
+        // The outermost layer, so that a request which the guard refuses has an access line too.
         .layer(middleware::from_fn(log_request))
         .with_state(state.clone())
 }
@@ -165,7 +171,7 @@ async fn method_not_allowed(method: Method) -> ApiError {
     ApiError::plain(Reason::MethodNotAllowed, message)
 }
 
-/// Every request passes here first; on the Unix socket there are no pages and no names to forge.
+/// The layer that refuses malformed requests and requests of other origins.
 async fn guard_request(
     State(state): State<Arc<ServerState>>,
     request: Request,
@@ -190,13 +196,13 @@ fn check_request(guard: &OriginGuard, request: &Request, is_unix: bool) -> Resul
         lengths.check(request.headers())?;
     }
     guard.check_target(request.uri(), is_unix)?;
+    // No browser page reaches the Unix socket, so there is no `Host` or `Origin` to check.
     if is_unix {
         return Ok(());
     }
     guard.check(request.uri(), request.headers())
 }
 
-/// Marks whatever is still shown while nothing can be recorded.
 fn record_header(service: &Service) -> Option<HeaderValue> {
     service.store_error()?;
     let mark = if service.record_is_lost() {
@@ -213,7 +219,9 @@ async fn web_socket_or_front_page(
     parts: Parts,
 ) -> Result<Response, ApiError> {
     match upgrade {
+        // The host wire has its WebSocket at `/`.
         Ok(upgrade) => web_socket(state, Ok(upgrade), parts).await,
+        // A client that wanted an upgrade and did it wrong must not get a page with the status 200.
         Err(refusal) if parts.headers.contains_key(header::UPGRADE) => {
             Err(refuse_upgrade(&refusal))
         }
@@ -225,17 +233,18 @@ fn refuse_upgrade(refusal: &WebSocketUpgradeRejection) -> ApiError {
     ApiError::plain(Reason::InvalidParams, refusal.body_text())
 }
 
-/// Who shows a token in the header, or comes by the Unix socket, need not say so again.
+/// Upgrades a connection. A caller with a token in the header, or on the Unix socket, needs no
+/// `session.auth`.
 async fn web_socket(
     State(state): State<Arc<ServerState>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     parts: Parts,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|refusal| refuse_upgrade(&refusal))?;
-    let connection = parts.extensions.get::<Arc<CallerConnection>>().cloned();
-    let connection = connection
-        .ok_or_else(|| ApiError::plain(Reason::AuthFailed, "the connection is not known"))?;
+    let connection = rest::connection(&parts)?;
     let shown = rest::shown_token(&parts)?;
+    // Clients of the host wire send no header on TCP. They are let in without an identity, and have
+    // `AUTH_MS` to send `session.auth`; until then the session serves nothing else.
     let identity = if shown.is_some() || connection.is_unix() {
         Some(
             state
@@ -246,7 +255,8 @@ async fn web_socket(
     } else {
         None
     };
-    // The buffer is cleared before each read, so a large one costs more than the frames it takes.
+    // The library clears the buffer before each read, so a large one costs more than most frames
+    // do.
     let upgrade = upgrade
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(FRAME_BYTES_MAX)
@@ -266,20 +276,26 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerOpenError> {
 }
 
 fn bind_unix(path: &Path) -> Result<UnixListener, ServerOpenError> {
-    let failed = |source| ServerOpenError::Listen {
-        address: path.display().to_string(),
-        source,
-    };
+    // A socket file that nobody listens on was left by a host that was killed. Only a connection
+    // attempt tells the two apart.
     if StdUnixStream::connect(path).is_ok() {
         return Err(ServerOpenError::AlreadyRunning(path.to_owned()));
     }
+    replace_socket(path).map_err(|source| ServerOpenError::Listen {
+        address: path.display().to_string(),
+        source,
+    })
+}
+
+fn replace_socket(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Between the two calls the socket has wider permissions. The folder is the user's alone, so nobody else can connect.
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    // Between the two calls the socket has wider permissions. Other users cannot reach it all the
+    // same, because its directory is the user's alone.
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
@@ -290,6 +306,8 @@ async fn accept_tcp(listener: TcpListener, door: ConnectionServer) {
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, peer)) = accepted else {
+            // Mostly because too many files are open. The connection stays in the queue, so without
+            // a pause this would be a busy loop.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -298,11 +316,13 @@ async fn accept_tcp(listener: TcpListener, door: ConnectionServer) {
         };
         // Replies are whole frames; waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
+        // Before there is a permit: a client must not be able to pass its connection on, unseen,
+        // while it waits in the queue.
         let accepted = door.look_up(ConnectionPeer::Tcp(TcpEnds { peer, local }));
-        let Some(room) = door.room(&door.state.tcp_permits).await else {
+        let Some(permit) = door.acquire_permit(&door.state.tcp_permits).await else {
             return;
         };
-        door.serve(stream, accepted, room, None);
+        door.serve(stream, accepted, permit, None);
     }
 }
 
@@ -322,56 +342,59 @@ async fn accept_unix(listener: UnixListener, door: ConnectionServer) {
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let Some(share) = door.shares.take(pid) else {
             tracing::info!(pid, "refused a connection: its process has too many");
-            // A peer that does not take even this is gone.
+            // Without waiting: a peer that does not read must not hold up the listener.
             drop(stream.try_write(TOO_MANY));
             continue;
         };
+        // The kernel remembers only the number of the process that connected. The start time is
+        // read at once, because the number may soon be another's (SECURITY.md, "Reused process
+        // ids").
         let process = pid.and_then(procfs::find_key);
         let accepted = door.look_up(ConnectionPeer::Unix {
             uid: peer.uid(),
             process,
         });
-        let Some(room) = door.room(&door.state.unix_permits).await else {
+        let Some(permit) = door.acquire_permit(&door.state.unix_permits).await else {
             return;
         };
-        door.serve(stream, accepted, room, Some(share));
+        door.serve(stream, accepted, permit, Some(share));
     }
 }
 
-/// A connection that was accepted, and the look at its other end that has begun.
+/// A connection that was accepted, and the search for its peer, which has begun.
 struct AcceptedConnection {
     connection: Arc<CallerConnection>,
-    look: tokio::task::JoinHandle<()>,
+    search: tokio::task::JoinHandle<()>,
 }
 
 impl ConnectionServer {
-    /// A place for one more connection, or nothing when the doors close.
-    async fn room(&self, room: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    /// A permit for one more connection; `None` when the host ends.
+    async fn acquire_permit(&self, permits: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
             () = self.state.shutdown.cancelled() => None,
-            room = room.clone().acquire_owned() => room.ok(),
+            permit = permits.clone().acquire_owned() => permit.ok(),
         }
     }
 
-    /// Begins at once to look who is at the other end.
+    /// Begins at once to find out who is at the other end.
     fn look_up(&self, peer: ConnectionPeer) -> AcceptedConnection {
         let connection = Arc::new(CallerConnection::new(peer));
-        let (state, looked_at) = (self.state.clone(), connection.clone());
-        let look = self.tasks.spawn(async move {
-            // The result, a refusal too, stays with the connection and is read from there.
-            drop(state.authenticator.find_peer(&looked_at).await);
+        let (state, searched) = (self.state.clone(), connection.clone());
+        let search = self.tasks.spawn(async move {
+            // What was found, also the reason of a refusal, is kept in the connection.
+            drop(state.authenticator.find_peer(&searched).await);
         });
-        AcceptedConnection { connection, look }
+        AcceptedConnection { connection, search }
     }
 
     fn serve(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        AcceptedConnection { connection, look }: AcceptedConnection,
-        room: OwnedSemaphorePermit,
+        AcceptedConnection { connection, search }: AcceptedConnection,
+        permit: OwnedSemaphorePermit,
         share: Option<ProcessShare>,
     ) {
-        connection.hold_permit(room);
+        connection.hold_permit(permit);
         let lengths = Arc::new(LengthLines::default());
         let stream = WatchedStream::new(stream, lengths.clone(), share);
         let router = self.router.clone().layer(axum::Extension(connection));
@@ -387,12 +410,14 @@ impl ConnectionServer {
             .with_upgrades();
         let shutdown = self.state.shutdown.clone();
         self.tasks.spawn(async move {
-            // Who calls is known before anything it sends is read.
-            drop(look.await);
+            // Nothing is read before the first search has ended: a client that knows that its
+            // request was read could pass the connection on before anybody looked.
+            drop(search.await);
             tokio::pin!(serving);
             tokio::select! {
                 served = serving.as_mut() => drop(served),
                 () = shutdown.cancelled() => {
+                    // The request that is being served gets its response; no other is read.
                     serving.as_mut().graceful_shutdown();
                     drop(serving.await);
                 }

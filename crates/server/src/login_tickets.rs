@@ -1,4 +1,5 @@
-//! One-time tickets: how a browser gets its cookie without a token in an address that lasts.
+//! One-time tickets, with which a browser gets its cookie. A token in the address would stay in the
+//! browser's history and in logs; a ticket there is useless after its first use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::api_error::ApiError;
 
-/// Tickets that wait to be used. In memory only: a restart ends them.
+/// Tickets that were not used yet. In memory only: a restart ends them.
 #[derive(Default)]
 pub(crate) struct LoginTickets {
     waiting: Mutex<Vec<IssuedTicket>>,
@@ -23,13 +24,13 @@ struct IssuedTicket {
 }
 
 impl LoginTickets {
-    /// Makes a ticket for somebody.
     pub(crate) fn issue(
         &self,
         name: &Arc<str>,
         now: Timestamp,
     ) -> Result<(String, Timestamp), ApiError> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the count, so that unused tickets keep nobody out for longer than they are valid.
         waiting.retain(|ticket| now < ticket.expires_at);
         if waiting.len() >= TICKETS_MAX {
             return Err(ApiError::refused(
@@ -46,12 +47,15 @@ impl LoginTickets {
         Ok((secret, expires_at))
     }
 
-    /// Uses a ticket up. Gives whom it was made for.
+    /// Uses a ticket up and returns the name that it was issued to; `None` if it is not valid.
     pub(crate) fn redeem(&self, secret: &str, now: Timestamp) -> Option<Arc<str>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        // In constant time: unlike a token, a ticket is kept as it is and not as a hash, so the
+        // time of a comparison could tell how much of a guess is right.
         let found = waiting
             .iter()
             .position(|ticket| ticket.secret.as_bytes().ct_eq(secret.as_bytes()).into())?;
+        // Removed under the same lock that found it, so that of two uses at once only one succeeds.
         let ticket = waiting.swap_remove(found);
         (now < ticket.expires_at).then_some(ticket.name)
     }

@@ -1,9 +1,9 @@
-//! MCP: the tools by which agents ask, notify and steer, as streamable HTTP at `/mcp`.
+//! MCP: the tools with which agents ask, notify and steer, as streamable HTTP at `/mcp`.
 //!
-//! Each request stands alone: there are no sessions, so the next host goes on where this one left off.
-//! Invariants: nobody is served before it is known who they are, and on TCP only by a bearer in the
-//! header; what a caller may do is decided by the operations, never by what was listed; a refusal of the
-//! domain is a result in words, not a protocol error.
+//! There are no MCP sessions, so the next host can serve the next request. Invariants: no caller is
+//! served before it is identified, on TCP only by a bearer token in the header; what a caller may
+//! do is decided by the operations and not by the list of tools; a rejection is a result with text,
+//! not a protocol error.
 
 mod call;
 mod parent;
@@ -41,21 +41,20 @@ use crate::auth::{CallerConnection, auth_required};
 use crate::ops;
 use crate::origin_guard::refuse_query_tokens;
 use crate::recheck_caller::read_whole;
-use call::Call;
+use call::ToolCall;
 
-/// What whoever connects is told about the server.
+/// What the server says about itself to a model.
 const INSTRUCTIONS: &str = "Countersign is the host you run under. Use ask_orchestrator when you need \
 a decision or a fact from whoever gave you your task, and notify_orchestrator to report without waiting.";
 
-/// The header by which the bridge says that it speaks for whoever started it. It takes rights away and
-/// gives none, so it need not be believed.
+/// The header with which the bridge (`countersign mcp`) says that it speaks for the process that
+/// started it. Anybody may send it: it makes the caller an agent, and so only takes rights away.
 const BRIDGE_HEADER: &str = "countersign-bridge";
 
-/// The door, behind the same guard as everything else.
 pub(crate) fn route(state: &Arc<ServerState>) -> MethodRouter<Arc<ServerState>> {
     let shared = state.clone();
     let server = StreamableHttpService::new(
-        move || Ok(Tools(shared.clone())),
+        move || Ok(ToolServer(shared.clone())),
         Arc::new(NeverSessionManager::default()),
         config(state),
     );
@@ -67,8 +66,9 @@ pub(crate) fn route(state: &Arc<ServerState>) -> MethodRouter<Arc<ServerState>> 
     )
 }
 
-/// Names and origins were checked by our own guard, which also knows the names that were allowed.
 fn config(state: &ServerState) -> StreamableHttpServerConfig {
+    // The library's check of `Host` is off: `OriginGuard` made it already, and it also knows the
+    // names that an operator allowed.
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_sse_retry(None)
@@ -80,7 +80,7 @@ fn config(state: &ServerState) -> StreamableHttpServerConfig {
 
 async fn serve(
     state: &ServerState,
-    server: &StreamableHttpService<Tools, NeverSessionManager>,
+    server: &StreamableHttpService<ToolServer, NeverSessionManager>,
     request: Request,
 ) -> Response {
     match take_whole_request(state, request).await {
@@ -89,9 +89,11 @@ async fn serve(
     }
 }
 
-/// Nobody's body is taken before it is known who they are, and that is found out anew when it has come.
+/// Reads the whole body of an identified caller, and adds the caller to the request's extensions.
 async fn take_whole_request(state: &ServerState, request: Request) -> Result<Request, Response> {
     let (parts, body) = request.into_parts();
+    // Twice, as in `recheck_caller.rs`: strangers send no bodies, and the process that counts is
+    // the one that holds the connection when the body is complete.
     identify(state, &parts).await.map_err(refuse)?;
     let request = read_whole(Request::from_parts(parts, body)).await?;
     let (mut parts, body) = request.into_parts();
@@ -100,8 +102,10 @@ async fn take_whole_request(state: &ServerState, request: Request) -> Result<Req
     Ok(Request::from_parts(parts, body))
 }
 
-/// Who calls. A cookie is a browser's and says nothing here.
+/// Identifies the caller by its process or a bearer token. Cookies are ignored: they are for
+/// browsers, and people have no tools here.
 async fn identify(state: &ServerState, parts: &Parts) -> Result<Caller, ApiError> {
+    // The guard does this on TCP only.
     refuse_query_tokens(&parts.uri)?;
     let connection = parts.extensions.get::<Arc<CallerConnection>>();
     let connection = connection.ok_or_else(auth_required)?;
@@ -120,7 +124,8 @@ async fn identify(state: &ServerState, parts: &Parts) -> Result<Caller, ApiError
     Ok(ops::caller(&identified.principal, None))
 }
 
-/// Whoever starts the bridge is an agent, known or new. Only a person who tries it by hand is none.
+/// The agent that started the bridge, which is registered if it is new. A person who tries the
+/// bridge by hand stays a person.
 async fn find_or_register(
     state: &ServerState,
     connection: &Arc<CallerConnection>,
@@ -132,8 +137,8 @@ async fn find_or_register(
     }
 }
 
-/// Clients of MCP look for the header to know that a bearer is wanted.
 fn refuse(error: ApiError) -> Response {
+    // MCP clients learn from `WWW-Authenticate` that a bearer token is needed.
     let unknown = matches!(error.reason, Reason::AuthRequired | Reason::AuthFailed);
     let mut response = error.into_response();
     if unknown {
@@ -145,18 +150,20 @@ fn refuse(error: ApiError) -> Response {
     response
 }
 
-/// The server as the protocol sees it; one for each request.
-struct Tools(Arc<ServerState>);
+/// The MCP server; one for each request, because there are no sessions.
+struct ToolServer(Arc<ServerState>);
 
-impl Tools {
+impl ToolServer {
     /// Whether this caller is an agent that steers others.
     async fn is_orchestrator(&self, caller: &Caller) -> bool {
+        // An error hides the tools of orchestrators. Showing them would allow nothing either: each
+        // operation checks its caller again, inside the loop.
         let found = self.0.service.is_orchestrator(caller).await;
         found.unwrap_or(false)
     }
 }
 
-impl ServerHandler for Tools {
+impl ServerHandler for ToolServer {
     fn get_info(&self) -> InitializeResult {
         let ours = Implementation::new("countersign", env!("CARGO_PKG_VERSION"));
         InitializeResult::new(ServerCapabilities::builder().enable_tools().build())
@@ -186,10 +193,19 @@ impl ServerHandler for Tools {
         let steers = self.is_orchestrator(&caller).await;
         let log = call::request_log(&context, &request.name);
         log.note_principal(&caller.principal);
-        let call = Call::new(&self.0, caller, steers, &context);
+        let call = ToolCall::new(&self.0, caller, steers, &context);
         let arguments = request.arguments.unwrap_or_default();
-        let serving =
-            async { reply::response(tools::perform(&call, &request.name, arguments).await) };
+        let serving = async {
+            let result = tools::perform(&call, &request.name, arguments).await;
+            // A tool may have waited: what it gives must not reach a process that got the connection
+            // meanwhile.
+            // A failure keeps its own reason: the bridge repeats a call that the end of the host cut off.
+            let confirmed = match &result {
+                Ok(_) => call::confirm_caller(&self.0, &call.caller, &context).await,
+                Err(_) => Ok(()),
+            };
+            reply::response(confirmed.and(result))
+        };
         Box::pin(log.serve(serving)).await
     }
 }

@@ -1,4 +1,5 @@
-//! Numbers for whoever watches the host, in Prometheus' text form. Counts only, no content.
+//! Metrics in Prometheus' text format. Counts only and no content, because no token is needed to
+//! read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,6 @@ use countersign_core::Caller;
 use crate::ServerState;
 use crate::api_error::ApiError;
 
-/// All metrics as text.
 pub(crate) async fn render(state: &ServerState) -> Result<String, ApiError> {
     let overview = state.service.overview(&Caller::host()).await?;
     let counters = state.service.counters();

@@ -1,7 +1,7 @@
-//! The guard at the door: exact `Host` and `Origin`, no tokens in query strings.
+//! Checks of `Host`, `Origin` and the query string that every request on TCP has to pass.
 //!
-//! Invariant: a page of another origin, or one that reaches us under a name that is not ours,
-//! gets no answer but a refusal, on HTTP and on WebSocket alike.
+//! Invariant: a page of another origin, or one that reaches the host under a name that is not its
+//! own, gets nothing but a refusal, on HTTP and on WebSocket alike.
 
 use axum::http::{HeaderMap, Method, Uri, header};
 use countersign_protocol::Reason;
@@ -23,14 +23,15 @@ impl OriginGuard {
             .collect();
         for name in allowed {
             let name = name.trim().to_ascii_lowercase();
+            // A tunnel may listen on our port or on the default one, which browsers leave out.
             hosts.push(format!("{name}:{port}"));
             hosts.push(name);
         }
         Self { hosts }
     }
 
-    /// Refuses a target that names another host, as a request to a proxy does. The Unix socket has no
-    /// name; its clients say `localhost`.
+    /// Refuses a target that names another host, as a request to a proxy does. The Unix socket has
+    /// no name; its clients say `localhost`.
     pub(crate) fn check_target(&self, uri: &Uri, is_unix: bool) -> Result<(), ApiError> {
         let Some(authority) = uri.authority() else {
             return Ok(());
@@ -43,9 +44,11 @@ impl OriginGuard {
         }
     }
 
-    /// Refuses a request that did not come straight to us.
+    /// Refuses a request that was addressed to another name, or that a page of another origin made.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         refuse_query_tokens(uri)?;
+        // Against DNS rebinding: a page whose name was made to resolve to loopback is of the same
+        // origin to its browser, but the name is still in `Host`.
         let host = single_header(headers, &header::HOST)?
             .ok_or_else(|| wrong_origin("a `Host` header is required"))?;
         if !self.is_ours(host) {
@@ -53,9 +56,13 @@ impl OriginGuard {
                 "`{host}` is not a name of this host; allow it with `--allow-host`"
             )));
         }
+        // Only browsers send it. Other clients have no ambient credentials that a page could
+        // misuse.
         if let Some(origin) = single_header(headers, &header::ORIGIN)? {
             self.check_origin(origin)?;
         }
+        // Browsers send no `Origin` with some reads. `same-site` is refused as well, because
+        // another port of localhost is the same site. `none` is an address that a person typed.
         let cross_site = headers
             .get("sec-fetch-site")
             .is_some_and(|site| site == "cross-site" || site == "same-site");
@@ -67,6 +74,8 @@ impl OriginGuard {
     }
 
     fn check_origin(&self, origin: &str) -> Result<(), ApiError> {
+        // `https` too: a tunnel in front may speak TLS. The origin `null`, of sandboxed frames and
+        // files, has no scheme and is refused.
         let host = origin
             .strip_prefix("http://")
             .or_else(|| origin.strip_prefix("https://"));
@@ -86,8 +95,11 @@ impl OriginGuard {
     }
 }
 
-/// A request that a cookie vouches for must also come from our own page.
+/// Refuses a change that is authenticated by a cookie and does not come from the host's own page.
 pub(crate) fn require_own_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    // The browser adds the cookie by itself, so there has to be proof of the page that asked. The
+    // value of `Origin` was checked by the guard. Reads are covered by `SameSite=Strict`, and
+    // browsers leave the header out of them.
     let reads = method == Method::GET || method == Method::HEAD;
     if reads || headers.contains_key(header::ORIGIN) {
         Ok(())
@@ -120,6 +132,7 @@ fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &header::HeaderName,
 ) -> Result<Option<&'a str>, ApiError> {
+    // Two values would let a proxy in front check one of them and us the other.
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {

@@ -1,10 +1,11 @@
-//! The second check of who calls. A request takes time, and a connection can be handed to another process meanwhile, so
-//! the caller is found out again when the whole body has arrived, and before a response is sent that was waited for.
+//! The second check of who calls. A request takes time, and a connection can be passed to another
+//! process meanwhile. So the caller is identified again when the whole body has arrived, and before
+//! the response to a read or to a request that waited is sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{FromRequest as _, Query, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, CallerIdentity};
 use crate::rest;
 
-/// Where a request's handler leaves who its caller was found to be.
+/// The identity of a request's caller, which the extractor leaves here for the layer around it.
 #[derive(Clone, Default)]
 pub(crate) struct RequestIdentity(Arc<Mutex<Option<CallerIdentity>>>);
 
@@ -38,11 +39,13 @@ pub(crate) async fn recheck_caller(
 ) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let served = if reads {
+        // What a read shows must not reach a process that got the connection after the request.
         confirm_response(&state, request, next).await
     } else if request.uri().path().starts_with("/api/") {
+        // What a request changes must be decided for the process that sent its last byte.
         serve_whole_request(&state, request, next).await
     } else {
-        // MCP sees to it by itself: it knows other callers.
+        // MCP does the same in `mcp.rs`: it accepts no cookies, and registers agents it meets.
         Ok(next.run(request).await)
     };
     served.unwrap_or_else(IntoResponse::into_response)
@@ -57,6 +60,7 @@ async fn confirm_response(
     let identity = RequestIdentity::default();
     request.extensions_mut().insert(identity.clone());
     let response = next.run(request).await;
+    // There is no identity for paths that are open to everybody, as `/healthz`.
     if let (Some(connection), Some(mut identity)) = (connection, identity.take()) {
         state
             .authenticator
@@ -66,7 +70,7 @@ async fn confirm_response(
     Ok(response)
 }
 
-/// Reads a body only for a caller that is known. The handler finds out again who that is.
+/// Reads the whole body, for identified callers only.
 async fn serve_whole_request(
     state: &ServerState,
     request: Request,
@@ -74,20 +78,37 @@ async fn serve_whole_request(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let connection = rest::connection(&parts)?;
-    let shown = rest::shown_token(&parts)?;
-    let shown = shown.map(Arc::from);
+    let shown = rest::shown_token(&parts)?.map(Arc::from);
+    // The result is dropped on purpose: it only keeps strangers from sending bodies. The extractor
+    // in the handler identifies the caller again, now that the body is complete.
     state.authenticator.identify(&connection, shown).await?;
     let request = Request::from_parts(parts, body);
-    match read_whole(request).await {
-        Ok(request) => Ok(next.run(request).await),
-        Err(refusal) => Ok(refusal),
+    let request = match read_whole(request).await {
+        Ok(request) => request,
+        Err(refusal) => return Ok(refusal),
+    };
+    if may_wait(&request) {
+        // The answer that it waited for must not reach a process that got the connection meanwhile.
+        confirm_response(state, request, next).await
+    } else {
+        Ok(next.run(request).await)
     }
+}
+
+/// Whether a change may take as long as a person needs to answer.
+fn may_wait(request: &Request) -> bool {
+    let uri = request.uri();
+    // Decoded: `%77ait` is `wait` as well.
+    let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let has_wait = query.is_ok_and(|Query(query)| query.iter().any(|(name, _)| name == "wait"));
+    has_wait || uri.path().ends_with("/resume")
 }
 
 /// The request with all of its body in memory.
 pub(crate) async fn read_whole(request: Request) -> Result<Request, Response> {
     let (parts, body) = request.into_parts();
-    // The limit on bodies is in the extensions, and these are read from a request.
+    // The parts are needed twice: `Bytes` consumes the request, and reads the limit of bodies from
+    // its extensions.
     let reading = Request::from_parts(parts.clone(), body);
     match Bytes::from_request(reading, &()).await {
         Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),

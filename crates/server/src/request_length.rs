@@ -1,9 +1,10 @@
-//! One length for each request. A request with `Content-Length` and `Transfer-Encoding` has two, and
-//! whoever stands between us and the caller may believe the other one.
+//! One length for each request. A request with `Content-Length` and `Transfer-Encoding` has two,
+//! and a proxy between the caller and the host may use the other one (request smuggling).
 //!
-//! hyper takes the chunks and drops the length before anybody can see it, so the lines are counted on their
-//! way in. What is counted and belongs to no request that hyper showed us belongs to one that has both. It errs
-//! on the side of refusing: a line in a body counts too.
+//! hyper uses the chunks and removes the length before a handler sees it. So the header lines are
+//! counted as they arrive: a line that was counted and is in no request that hyper passed on
+//! belongs to a request that has both. It errs on the side of refusing: such a line in a body
+//! counts too.
 
 use std::io;
 use std::pin::Pin;
@@ -28,9 +29,12 @@ pub(crate) struct LengthLines {
 }
 
 impl LengthLines {
-    /// Refuses a request that has chunks and a length. Called once for each request, in their order.
+    /// Refuses a request that has chunks and a length. Called once for each request, in their
+    /// order.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         if headers.contains_key(header::TRANSFER_ENCODING) {
+            // Read when the head is complete: all its lines are counted by now. A client that sends
+            // its next request early can only raise the count, which refuses.
             let received = self.received.load(Ordering::Acquire);
             if received > self.matched.load(Ordering::Acquire) {
                 let message = "a request has a `Content-Length` or a `Transfer-Encoding`, not both";
@@ -43,11 +47,12 @@ impl LengthLines {
     }
 }
 
-/// A stream whose incoming lines are looked at. It lives as long as the connection, and so does what it holds.
+/// A stream whose incoming lines are counted.
 pub(crate) struct WatchedStream<S> {
     stream: S,
     lines: Arc<LengthLines>,
     scanner: LineScanner,
+    // Here because the stream lives exactly as long as the connection, also after an upgrade.
     _share: Option<ProcessShare>,
 }
 
@@ -65,7 +70,8 @@ impl<S> WatchedStream<S> {
 /// Finds lines that begin with the name and a colon, however they are cut into pieces.
 #[derive(Debug, Default)]
 struct LineScanner {
-    /// How much of the name this line has so far; nothing once it is another line.
+    /// How much of the name this line has so far; `None` if it is another line. A connection begins
+    /// with a request line, which is never the header.
     matched: Option<usize>,
 }
 
@@ -89,7 +95,7 @@ impl LineScanner {
             }
             let goes_on = NAME.get(matched) == Some(&byte.to_ascii_lowercase());
             self.matched = goes_on.then_some(matched + 1);
-            // The end of a line is found by the search above.
+            // A newline is left for the search above, which begins the next line.
             if goes_on || byte != b'\n' {
                 bytes = rest;
             }

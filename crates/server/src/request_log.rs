@@ -1,8 +1,9 @@
 //! The log of requests: one span and one access line for each, whichever door it came through.
 //!
-//! The span has the fields `request`, `method`, `principal`, `agent` and `approval`. The access line is written inside
-//! it when the request ends, with the outcome and the milliseconds it took. A caller that is refused gets the value of
-//! `request` as `request_id`, so that an error report leads to the line.
+//! The span has the fields `request`, `method`, `principal`, `agent` and `approval`. The access
+//! line is written inside it when the request ends, with the outcome and the milliseconds it took.
+//! A caller that is refused gets the value of `request` as `request_id`, so that an error report
+//! leads to the line.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -22,7 +23,7 @@ const REQUEST_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of a method, path or message that a line shows: callers choose how long those are.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// What an access line says of a request that ended before it was answered, as when its connection was closed.
+/// The outcome of a request that ended before its response, as when its connection was closed.
 const ABANDONED: &str = "abandoned";
 
 tokio::task_local! {
@@ -37,7 +38,8 @@ struct LoggedRequest {
     id: String,
     span: Span,
     began: Instant,
-    /// Whether a success is not worth a line, because what it carries has lines of its own.
+    /// Whether the request only carries others that have lines of their own, as `/mcp` does. Its
+    /// success is then logged at debug level.
     is_carrier: bool,
     findings: Mutex<RequestFindings>,
 }
@@ -64,7 +66,8 @@ impl RequestLog {
     }
 
     fn with_id(id: String, method: &str, is_carrier: bool) -> Self {
-        // As text, which is printed with what could forge a line escaped: callers choose methods and ids.
+        // Recorded as strings, which the formatter escapes: callers choose methods and ids, and
+        // could forge a line with a newline.
         let method = truncate(method);
         let span = tracing::info_span!(
             "request",
@@ -83,7 +86,8 @@ impl RequestLog {
         }))
     }
 
-    /// Serves the request inside its span, and writes its access line when it ends, however it does.
+    /// Serves the request inside its span, and writes its access line when it ends, however it
+    /// does.
     pub(crate) async fn serve<T>(self, serving: impl Future<Output = T>) -> T {
         let mut line = AccessLine {
             request: self.clone(),
@@ -97,7 +101,8 @@ impl RequestLog {
 
     pub(crate) fn note_principal(&self, principal: &Principal) {
         let mut findings = self.findings();
-        // A field that is recorded twice is printed twice, and REST finds out who calls before and after the body.
+        // The formatter prints a field as often as it is recorded, and REST identifies its caller
+        // before and after the body.
         if findings.has_principal {
             return;
         }
@@ -125,17 +130,17 @@ impl RequestLog {
     }
 }
 
-/// Says who calls, once that is known.
+/// Records the caller of the current request.
 pub(crate) fn note_principal(principal: &Principal) {
     with_current(|request| request.note_principal(principal));
 }
 
-/// Says which approval the request is about, whatever comes of it.
+/// Records the approval that the current request is about.
 pub(crate) fn note_approval(approval: &ApprovalId) {
     with_current(|request| request.note_approval(approval));
 }
 
-/// Says what state the ask is in that the caller is told of.
+/// Records an approval and its state, as the caller gets it.
 pub(crate) fn note_ask(approval: &Approval) {
     with_current(|request| {
         request.note_approval(&approval.ask.id);
@@ -147,7 +152,7 @@ pub(crate) fn note_ask(approval: &Approval) {
     });
 }
 
-/// Says which error the caller gets. Returns the id by which the request is found in the log.
+/// Records the error that the caller gets. Returns the id under which the request is logged.
 pub(crate) fn note_error(reason: Reason, message: &str) -> Option<String> {
     with_current(|request| {
         request.findings().error = Some((reason, truncate(message)));
@@ -166,7 +171,7 @@ fn truncate(text: &str) -> String {
 /// The layer around every HTTP request.
 pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    // A route has no ids or tickets in it, the path of one does.
+    // The route and not the path, which may contain a login ticket.
     let path = route.map_or_else(|| request.uri().path(), MatchedPath::as_str);
     let method = format!("{} {path}", request.method());
     let log = RequestLog::with_id(random_hex::<8>(), &method, path == "/mcp");
@@ -184,7 +189,8 @@ pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Written when it is dropped, because the future of a request whose caller goes away is dropped too.
+/// Writes the access line when it is dropped: if the caller disconnects, the future of its request
+/// is dropped before it ends.
 struct AccessLine {
     request: RequestLog,
     is_answered: bool,
@@ -219,7 +225,7 @@ impl Drop for AccessLine {
     }
 }
 
-/// Somebody tries to get in who may not, or the host cannot do its work.
+/// Whether the refusal may be an attack, or the host cannot do its work.
 fn is_worth_a_warning(reason: Reason) -> bool {
     matches!(
         reason,

@@ -21,13 +21,14 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use caller::{Authenticated, AuthenticatedReader};
+use caller::{AuthenticatedCaller, AuthenticatedReader};
 pub(crate) use caller::{RequestConnection, bearer, connection, shown_token};
 use extract::{JsonBody, QueryParams, WaitQuery, check_shape};
 pub(crate) use extract::{PathId, refuse_body};
 
 use crate::ServerState;
 use crate::api_error::ApiError;
+use crate::convert::{AgentNames, IntoWire};
 use crate::ops;
 
 #[derive(OpenApi)]
@@ -38,7 +39,7 @@ use crate::ops;
 )]
 struct RestApi;
 
-/// The one way in that scripts use; the browser's cookie is its own affair.
+/// The security scheme in the document. The cookie of browsers is not part of the API.
 struct BearerScheme;
 
 impl utoipa::Modify for BearerScheme {
@@ -74,20 +75,30 @@ pub(crate) fn router() -> (axum::Router<Arc<ServerState>>, utoipa::openapi::Open
 
 type JsonResult<T> = Result<Json<T>, ApiError>;
 
-/// The host at a glance.
+/// The body of a reply: the result of an operation, in its form on the wire.
+fn wire_json<T: IntoWire>(state: &ServerState, result: T) -> Json<T::Wire> {
+    Json(result.into_wire(AgentNames::of(&state.service)))
+}
+
+/// Get the status of the host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = wire::HostStatus)))]
 async fn get_status(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
 ) -> JsonResult<wire::HostStatus> {
-    state.status(&caller).await.map(Json)
+    state
+        .status(&caller)
+        .await
+        .map(|result| wire_json(&state, result))
 }
 
 /// Deny everything open and interrupt every agent.
 #[utoipa::path(post, path = "/api/v1/stop", responses((status = 200, body = wire::StopAllResult)))]
 async fn stop_all(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
 ) -> JsonResult<wire::StopAllResult> {
-    ops::stop_all(&state.service, caller).await.map(Json)
+    ops::approvals::stop_all(&state.service, caller)
+        .await
+        .map(|result| wire_json(&state, result))
 }

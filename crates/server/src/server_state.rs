@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use countersign_core::Caller;
+use countersign_core::{Caller, RecordedActor};
 use countersign_daemon::{ContainmentMethod, Service};
 use countersign_protocol::{
     AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
@@ -35,7 +35,7 @@ pub(crate) struct ServerState {
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) agents_alone_ms: u64,
-    /// Who wanted the agents to end with the host, if somebody did.
+    /// The caller that wanted the agents to end with the host, if there was one.
     pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
 }
 
@@ -48,7 +48,6 @@ async fn containment(service: &Service) -> Option<Containment> {
 }
 
 impl ServerState {
-    /// Connections open now.
     pub(crate) fn connections(&self) -> usize {
         let ConnectionLimits { tcp, unix } = self.limits;
         tcp - self.tcp_permits.available_permits() + unix - self.unix_permits.available_permits()
@@ -57,11 +56,11 @@ impl ServerState {
     pub(crate) async fn status(&self, caller: &Caller) -> Result<HostStatus, ApiError> {
         caller.refuse_agents()?;
         let overview = self.service.overview(caller).await?;
-        let rule_problems = ops::rules::problems(&self.service, caller).await?;
+        let rule_problems = self.service.rule_problems(caller).await?;
         Ok(HostStatus {
             agents: overview.agents.len(),
             agents_alone_ms: Some(self.agents_alone_ms),
-            bypassed: ops::rules::bypassed(&overview.agents, self.service.now()),
+            bypassed: convert::rules::bypassed(&overview.agents, self.service.now()),
             connections: self.connections(),
             containment: containment(&self.service).await,
             database: self.database.display().to_string(),
@@ -75,16 +74,13 @@ impl ServerState {
             pending_questions: overview.questions.len(),
             pid: std::process::id(),
             record_lost: self.service.record_is_lost(),
-            rule_problems,
+            rule_problems: rule_problems.iter().map(convert::rules::problem).collect(),
             socket: self.socket.display().to_string(),
             started_at: convert::time(self.service.started_at()),
-            store_error: self
-                .service
-                .store_error()
-                .map(|trouble| trouble.to_string()),
+            store_error: self.service.store_error().map(|error| error.to_string()),
             unnamed_callers: self.authenticator.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            you: ops::you(caller),
+            you: convert::who(&RecordedActor::from(caller)),
         })
     }
 
@@ -101,7 +97,7 @@ impl ServerState {
             return Err(ApiError::plain(Reason::InvalidParams, message));
         }
         if target == self.database {
-            let message = "choose another file than the record's own: what is left beside that would be mixed with it";
+            let message = "choose a file other than the database: its remaining log would be mixed with the new file";
             return Err(ApiError::plain(Reason::InvalidParams, message));
         }
         tracing::warn!(by = %caller.principal.name, file = %target.display(), "rescuing the record");
@@ -114,7 +110,7 @@ impl ServerState {
         })
     }
 
-    /// Ends the host. If the agents are to end too, nothing ends before they are gone.
+    /// Ends the host, after its agents if those are to end too.
     pub(crate) async fn shut_down(
         &self,
         caller: &Caller,
@@ -123,16 +119,19 @@ impl ServerState {
         caller.require_operator()?;
         tracing::info!(by = %caller.principal.name, agents = ?params.agents, "told to end");
         if params.agents == AgentsAtShutdown::End {
+            // The agents first: a host that ended before them could not say which of them still
+            // run.
             let left = self.service.end_agents(caller).await?;
             if let Some(agent) = left.first() {
                 let message = format!(
-                    "{} agents still run, `{}` among them: the host stays",
+                    "{} agents still run, `{}` among them, so the host keeps running",
                     left.len(),
                     agent.profile.name
                 );
                 return Err(ApiError::plain(Reason::StillRuns, message));
             }
-            // It is set already if another caller asked for the same first.
+            // Agents can still be started until the last connection has ended; the caller's name is
+            // kept for their end. It is already set if another caller asked for the same before.
             drop(self.agents_ended_by.set(caller.clone()));
         }
         self.shutdown.cancel();

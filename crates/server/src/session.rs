@@ -1,8 +1,8 @@
-//! One WebSocket connection: who it is, what it asks, what it is told.
+//! One WebSocket connection: its identity, its requests, its subscription.
 //!
-//! Invariants: nothing is sent before the reply to `session.auth`; requests are served side by
-//! side and their number is bounded; a peer that does not read stops being read from, and holds
-//! up nobody else.
+//! Invariants: nothing is sent before the reply to `session.auth`; requests are served concurrently
+//! and their number is bounded; no more is read from a peer that does not read, and it delays no
+//! other.
 
 use std::future::Future;
 use std::ops::Range;
@@ -27,34 +27,36 @@ use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, CallerIdentity, auth_required};
+use crate::convert::{AgentNames, IntoWire};
 use crate::events;
 use crate::ops;
 use crate::request_log::RequestLog;
-use crate::rpc::{Call, failure, serve, unknown_method};
+use crate::rpc::{RpcCall, failure, serve, unknown_method};
 
-type Serving = Pin<Box<dyn Future<Output = String> + Send>>;
+type ReplyFuture = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// Why a connection ended.
-enum End {
-    /// The peer is gone, or does not take what it is sent.
+enum SessionEnd {
+    /// The peer closed the connection, or does not answer.
     Gone,
-    /// We close it, with a code and words.
+    /// The host closes it, with this code and message.
     Close(u16, &'static str),
 }
 
-struct Session {
+struct WebSocketSession {
     state: Arc<ServerState>,
     connection: Arc<CallerConnection>,
     socket: WebSocket,
     client: ClientId,
     identity: Option<CallerIdentity>,
-    serving: FuturesUnordered<Serving>,
-    /// Requests that last until a person answers, apart from those that end by themselves.
-    waiting: FuturesUnordered<Serving>,
-    /// What was taken since nothing was being served: an upper bound of what is held now.
+    serving: FuturesUnordered<ReplyFuture>,
+    /// Requests that last until a person answers. Separate from the others, so that they take no
+    /// place among the requests that end by themselves.
+    waiting: FuturesUnordered<ReplyFuture>,
+    /// Bytes of requests since `serving` was last empty: an upper bound of what it holds now.
     served_bytes: usize,
     subscription: Option<Subscription>,
-    heard: Instant,
+    last_received: Instant,
 }
 
 /// Serves a connection until either side ends it.
@@ -67,7 +69,7 @@ pub(crate) async fn run(
     let Ok(client) = state.service.connected().await else {
         return;
     };
-    let mut session = Session {
+    let mut session = WebSocketSession {
         state: state.clone(),
         connection,
         socket,
@@ -77,27 +79,30 @@ pub(crate) async fn run(
         waiting: FuturesUnordered::new(),
         served_bytes: 0,
         subscription: None,
-        heard: Instant::now(),
+        last_received: Instant::now(),
     };
-    if let Err(End::Close(code, reason)) = session.talk().await {
+    if let Err(SessionEnd::Close(code, reason)) = session.talk().await {
         let frame = CloseFrame {
             code,
             reason: Utf8Bytes::from_static(reason),
         };
         let closing = session.socket.send(Message::Close(Some(frame)));
-        // A peer that does not take even this is gone.
+        // Within a bound, because the peer may be one that has stopped reading.
         drop(tokio::time::timeout(Duration::from_secs(1), closing).await);
     }
+    // First what is still being served for the client, then the end of the client: what it owned
+    // lapses after a grace time that begins here.
     drop(session);
     state.service.disconnected(client).await;
 }
 
-impl Session {
-    async fn talk(&mut self) -> Result<(), End> {
+impl WebSocketSession {
+    async fn talk(&mut self) -> Result<(), SessionEnd> {
         let state = self.state.clone();
         let ending = state.shutdown.cancelled();
         tokio::pin!(ending);
         let mut ping = tokio::time::interval(Duration::from_millis(PING_MS));
+        // The first tick would come at once, before the reply to `session.auth`.
         ping.reset();
         let auth_limit = tokio::time::sleep(Duration::from_millis(AUTH_MS));
         tokio::pin!(auth_limit);
@@ -107,39 +112,44 @@ impl Session {
             }
             let room = self.serving.len() < CONNECTION_REQUESTS_MAX
                 && self.served_bytes < CONNECTION_BYTES_MAX;
+            // In this order: replies are sent before more requests are read, so that a client which
+            // sends without pause gets its replies and holds no more memory than the bounds allow.
             tokio::select! {
                 biased;
-                () = &mut ending => return Err(End::Close(1001, "the host is ending")),
+                () = &mut ending => return Err(SessionEnd::Close(1001, "the host is ending")),
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_waited(reply).await?,
                 _ = ping.tick() => self.ping().await?,
                 () = &mut auth_limit, if self.identity.is_none() => {
                     tracing::info!("closed a connection that did not say in time who is calling");
-                    return Err(End::Close(1008, "nobody said who is calling"));
+                    return Err(SessionEnd::Close(1008, "nobody said who is calling"));
                 }
-                message = self.socket.recv(), if room => self.hear(message).await?,
+                message = self.socket.recv(), if room => self.receive(message).await?,
                 events = next_events(&mut self.subscription) => self.send_events(events).await?,
             }
         }
     }
 
-    async fn hear(&mut self, message: Option<Result<Message, axum::Error>>) -> Result<(), End> {
-        self.heard = Instant::now();
+    async fn receive(
+        &mut self,
+        message: Option<Result<Message, axum::Error>>,
+    ) -> Result<(), SessionEnd> {
+        self.last_received = Instant::now();
         match message {
             Some(Ok(Message::Text(text))) => self.take(text).await,
-            Some(Ok(Message::Binary(_))) => Err(End::Close(1003, "text frames only")),
+            // The host wire has them for voice, which there is none of here.
+            Some(Ok(Message::Binary(_))) => Err(SessionEnd::Close(1003, "text frames only")),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
-            Some(Ok(Message::Close(_))) | None => Err(End::Gone),
+            Some(Ok(Message::Close(_))) | None => Err(SessionEnd::Gone),
             Some(Err(error)) => Err(unreadable(&error)),
         }
     }
 
-    /// Takes one frame: the few methods that change the connection itself are served here, in
-    /// order; all others side by side.
-    async fn take(&mut self, text: Utf8Bytes) -> Result<(), End> {
-        let Some(frame) = Frame::parse(text) else {
-            let words = "parse error: not a JSON-RPC request";
-            let error = ApiError::new(ErrorCode::Parse, Reason::InvalidParams, words);
+    /// Serves one frame. `session.auth` is the only method that needs no identity.
+    async fn take(&mut self, text: Utf8Bytes) -> Result<(), SessionEnd> {
+        let Some(frame) = RequestFrame::parse(text) else {
+            let message = "parse error: not a JSON-RPC request";
+            let error = ApiError::new(ErrorCode::Parse, Reason::InvalidParams, message);
             let log = RequestLog::begin("(not a request)");
             return self.refuse(log, "null", error).await;
         };
@@ -154,11 +164,18 @@ impl Session {
         }
     }
 
-    async fn take_authenticated(&mut self, frame: Frame, log: RequestLog) -> Result<(), End> {
+    async fn take_authenticated(
+        &mut self,
+        frame: RequestFrame,
+        log: RequestLog,
+    ) -> Result<(), SessionEnd> {
+        // Before the method is looked at, so that a stranger does not learn which methods exist.
+        // The host wire closes the connection after this error.
         let Some(identity) = &mut self.identity else {
             self.refuse(log, frame.id(), auth_required()).await?;
-            return Err(End::Close(1008, "auth required"));
+            return Err(SessionEnd::Close(1008, "auth required"));
         };
+        // For each frame: the token may have expired, and the socket may be in another process.
         let refreshed = self
             .state
             .authenticator
@@ -168,13 +185,15 @@ impl Session {
         log.note_principal(&caller.principal);
         if let Err(error) = refreshed {
             self.refuse(log, frame.id(), error).await?;
-            return Err(End::Close(1008, "auth failed"));
+            return Err(SessionEnd::Close(1008, "auth failed"));
         }
         let Some(method) = frame.method else {
             let error = unknown_method(&frame.method_name);
             return self.refuse(log, frame.id(), error).await;
         };
         let subscribed = self.subscription.is_some();
+        // These two change the connection itself, so they are served before the next frame is read:
+        // what a client sends after them relies on them.
         if matches!(method, MethodName::Handshake | MethodName::Subscribe) {
             let call = frame.call(method, subscribed);
             let reply = log.serve(self.serve_in_order(&caller, &call)).await;
@@ -187,7 +206,7 @@ impl Session {
         }
         let (state, connection) = (self.state.clone(), self.connection.clone());
         let bytes = frame.text.len();
-        let serving: Serving = Box::pin(log.serve(async move {
+        let serving: ReplyFuture = Box::pin(log.serve(async move {
             serve(&state, &connection, caller, frame.call(method, subscribed)).await
         }));
         if method.waits() {
@@ -199,7 +218,8 @@ impl Session {
         Ok(())
     }
 
-    /// Requests that wait are held for as long as a person takes, so they are few and small.
+    /// Refuses a wait that is too large or one too many: waits are held for as long as a person
+    /// takes.
     fn check_room_to_wait(&self, bytes: usize) -> Result<(), Rejection> {
         if bytes > WAIT_FRAME_BYTES_MAX {
             return Err(Rejection::TooLarge {
@@ -216,13 +236,18 @@ impl Session {
         Ok(())
     }
 
-    async fn refuse(&mut self, log: RequestLog, id: &str, error: ApiError) -> Result<(), End> {
+    async fn refuse(
+        &mut self,
+        log: RequestLog,
+        id: &str,
+        error: ApiError,
+    ) -> Result<(), SessionEnd> {
         let reply = log.serve(async { failure(id, error) }).await;
         self.send(reply).await
     }
 
     /// Serves a method that changes the connection itself.
-    async fn serve_in_order(&mut self, caller: &Caller, call: &Call<'_>) -> String {
+    async fn serve_in_order(&mut self, caller: &Caller, call: &RpcCall<'_>) -> String {
         let served = if call.method == MethodName::Subscribe {
             self.subscribe(caller, call).await
         } else {
@@ -231,15 +256,15 @@ impl Session {
         served.unwrap_or_else(|error| failure(call.id, error))
     }
 
-    async fn authenticate(&mut self, call: &Call<'_>) -> String {
-        match self.try_authenticate(call).await {
-            Ok(reply) => reply,
-            Err(error) => failure(call.id, error),
-        }
+    async fn authenticate(&mut self, call: &RpcCall<'_>) -> String {
+        let authenticated = self.try_authenticate(call).await;
+        authenticated.unwrap_or_else(|error| failure(call.id, error))
     }
 
-    async fn try_authenticate(&mut self, call: &Call<'_>) -> Result<String, ApiError> {
+    async fn try_authenticate(&mut self, call: &RpcCall<'_>) -> Result<String, ApiError> {
         let params = call.params::<method::Authenticate>()?;
+        // The host wire has a second kind of token, for its role `host`. Here it is an operator's
+        // token, and only the form of the reply differs.
         let for_host = params.token.is_none() && params.host_token.is_some();
         let token = params.token.or(params.host_token);
         if token.is_none() && !self.connection.is_unix() {
@@ -253,15 +278,18 @@ impl Session {
             .authenticator
             .identify(&self.connection, token.map(Arc::from))
             .await;
-        let identity = identity.map_err(|error| host_words(error, for_host))?;
+        let identity = identity.map_err(|error| host_message(error, for_host))?;
         let principal = identity.principal.clone();
         if let Some(wanted) = &params.agent_id
             && principal.agent().map(countersign_core::AgentId::as_str) != Some(wanted)
         {
-            let words =
+            // The host wire's text. It does not say which of the two is wrong, so that agents
+            // cannot be found by trying ids.
+            let message =
                 format!("auth failed: agent_id `{wanted}` is not supervised, or token mismatch");
-            return Err(ApiError::plain(Reason::AuthFailed, words));
+            return Err(ApiError::plain(Reason::AuthFailed, message));
         }
+        // Only now: clients try again on the same connection, and a failed attempt changes nothing.
         self.identity = Some(identity);
         let agent_id = principal.agent().map(ToString::to_string);
         let is_agent = agent_id.is_some();
@@ -276,7 +304,7 @@ impl Session {
         })
     }
 
-    async fn subscribe(&mut self, caller: &Caller, call: &Call<'_>) -> Result<String, ApiError> {
+    async fn subscribe(&mut self, caller: &Caller, call: &RpcCall<'_>) -> Result<String, ApiError> {
         caller.refuse_agents()?;
         let params = call.params::<method::Subscribe>()?;
         let filter = EventFilter {
@@ -288,14 +316,17 @@ impl Session {
             .service
             .subscribe(caller, params.after.map(Seq), filter)
             .await?;
-        let snapshot = ops::snapshot(&self.state.service, caller, &overview).await?;
-        let reply = call.reply::<method::Subscribe>(snapshot)?;
+        let snapshot = ops::events::snapshot(&self.state.service, caller, overview).await?;
+        let reply = call
+            .reply::<method::Subscribe>(snapshot.into_wire(AgentNames::of(&self.state.service)))?;
+        // It replaces an earlier one. It begins at the snapshot's last event, so none is lost or
+        // sent twice although events can be committed before the reply is sent.
         self.subscription = Some(subscription);
         Ok(reply)
     }
 
-    /// Sends a reply and whatever else is ready by now, in one go.
-    async fn send_replies(&mut self, first: String) -> Result<(), End> {
+    /// Sends a reply and all others that are ready, with one flush.
+    async fn send_replies(&mut self, first: String) -> Result<(), SessionEnd> {
         let began = Instant::now();
         self.feed(first.into()).await?;
         while let Some(reply) = self.next_ready() {
@@ -310,39 +341,44 @@ impl Session {
         self.serving.next().now_or_never().flatten()
     }
 
-    /// Sends a reply that was waited for, if whoever asked is still at the other end.
-    async fn send_waited(&mut self, reply: String) -> Result<(), End> {
+    /// Sends a reply that was waited for, if the same caller is still at the other end.
+    async fn send_waited(&mut self, reply: String) -> Result<(), SessionEnd> {
+        // The request may be hours old, and no frame has been checked since.
         if let Some(identity) = &mut self.identity {
             let authenticator = &self.state.authenticator;
             let confirmed = authenticator
                 .confirm_identity(&self.connection, identity)
                 .await;
-            confirmed.map_err(|_| End::Close(1008, "auth failed"))?;
+            confirmed.map_err(|_| SessionEnd::Close(1008, "auth failed"))?;
         }
         self.send_replies(reply).await
     }
 
-    /// While we send we do not listen, so a peer that takes its time to read was not silent.
+    /// Leaves the time since `began` out of the peer's silence.
     fn excuse_since(&mut self, began: Instant) {
-        self.heard += began.elapsed();
+        // Nothing is read while something is sent, so a slow reader's pongs were not received.
+        self.last_received += began.elapsed();
     }
 
-    async fn send_events(&mut self, events: Events) -> Result<(), End> {
-        let events = events.map_err(|_| End::Close(1001, "the host is ending"))?;
+    async fn send_events(&mut self, events: EventsResult) -> Result<(), SessionEnd> {
+        let events = events.map_err(|_| SessionEnd::Close(1001, "the host is ending"))?;
+        // A subscriber sends no frames that would be checked, so a revoked token is noticed here.
         if let Some(identity) = &mut self.identity {
             let authenticator = &self.state.authenticator;
             if !authenticator
                 .may_keep_reading(&self.connection, identity)
                 .await
             {
-                return Err(End::Close(1008, "auth failed"));
+                return Err(SessionEnd::Close(1008, "auth failed"));
             }
         }
         let began = Instant::now();
         for entry in events {
-            let frame = entry.wire(events::event_frame);
-            let text =
-                Utf8Bytes::try_from(frame).map_err(|_| End::Close(1011, "an event is not text"))?;
+            let frame = entry.wire(|committed| {
+                events::event_frame(committed, AgentNames::of(&self.state.service))
+            });
+            let text = Utf8Bytes::try_from(frame)
+                .map_err(|_| SessionEnd::Close(1011, "an event is not text"))?;
             self.feed(text).await?;
         }
         self.flush().await?;
@@ -350,38 +386,39 @@ impl Session {
         Ok(())
     }
 
-    async fn send(&mut self, frame: String) -> Result<(), End> {
+    async fn send(&mut self, frame: String) -> Result<(), SessionEnd> {
         self.feed(frame.into()).await?;
         self.flush().await
     }
 
-    async fn feed(&mut self, text: Utf8Bytes) -> Result<(), End> {
-        taken(self.socket.feed(Message::Text(text))).await
+    async fn feed(&mut self, text: Utf8Bytes) -> Result<(), SessionEnd> {
+        with_send_limit(self.socket.feed(Message::Text(text))).await
     }
 
-    async fn flush(&mut self) -> Result<(), End> {
-        taken(self.socket.flush()).await
+    async fn flush(&mut self) -> Result<(), SessionEnd> {
+        with_send_limit(self.socket.flush()).await
     }
 
-    async fn ping(&mut self) -> Result<(), End> {
-        if self.heard.elapsed() > Duration::from_millis(SILENCE_MS) {
-            return Err(End::Gone);
+    async fn ping(&mut self) -> Result<(), SessionEnd> {
+        if self.last_received.elapsed() > Duration::from_millis(SILENCE_MS) {
+            return Err(SessionEnd::Gone);
         }
-        taken(self.socket.send(Message::Ping(bytes::Bytes::new()))).await
+        with_send_limit(self.socket.send(Message::Ping(bytes::Bytes::new()))).await
     }
 }
 
-/// One request's frame, and where in it the parts lie.
-struct Frame {
+/// One request's frame, and the places of its parts. Places and not references, because the frame
+/// is moved into the future that serves it, and nothing is copied.
+struct RequestFrame {
     text: Utf8Bytes,
-    /// None for a name that is no method's.
+    /// `None` if there is no method of that name.
     method: Option<MethodName>,
     method_name: String,
     params: Option<Range<usize>>,
     id: Option<Range<usize>>,
 }
 
-impl Frame {
+impl RequestFrame {
     fn parse(text: Utf8Bytes) -> Option<Self> {
         let request = serde_json::from_str::<Request<'_>>(text.as_str()).ok()?;
         let params = request
@@ -404,8 +441,8 @@ impl Frame {
             .map_or("null", |range| &self.text.as_str()[range])
     }
 
-    fn call(&self, method: MethodName, subscribed: bool) -> Call<'_> {
-        Call {
+    fn call(&self, method: MethodName, subscribed: bool) -> RpcCall<'_> {
+        RpcCall {
             method,
             params: self.params.clone().map(|range| &self.text.as_str()[range]),
             id: self.id(),
@@ -420,34 +457,44 @@ fn range_in(whole: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-type Events = Result<Vec<Arc<countersign_daemon::FeedEntry>>, countersign_daemon::ServiceError>;
+type EventsResult =
+    Result<Vec<Arc<countersign_daemon::FeedEntry>>, countersign_daemon::ServiceError>;
 
-async fn next_events(subscription: &mut Option<Subscription>) -> Events {
+async fn next_events(subscription: &mut Option<Subscription>) -> EventsResult {
     match subscription {
         Some(subscription) => subscription.next().await,
         None => std::future::pending().await,
     }
 }
 
-/// A peer has this long to take what it is sent; its cursor still holds when it comes back.
-async fn taken(sending: impl Future<Output = Result<(), axum::Error>>) -> Result<(), End> {
+/// Bounds the time that a peer has to read what it is sent. A subscriber that is closed for it
+/// loses nothing: it subscribes again with its cursor.
+async fn with_send_limit(
+    sending: impl Future<Output = Result<(), axum::Error>>,
+) -> Result<(), SessionEnd> {
     match tokio::time::timeout(Duration::from_millis(SLOW_READER_MS), sending).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(End::Gone),
-        Err(_) => Err(End::Close(1008, "nothing was read for too long")),
+        Ok(Err(_)) => Err(SessionEnd::Gone),
+        Err(_) => Err(SessionEnd::Close(1008, "nothing was read for too long")),
     }
 }
 
-fn unreadable(error: &axum::Error) -> End {
-    let words = error.to_string();
-    if words.contains("too long") || words.contains("capacity") || words.contains("Space limit") {
-        End::Close(1009, "the frame is too large")
+fn unreadable(error: &axum::Error) -> SessionEnd {
+    // axum hides the type of the WebSocket library's error, so that only its text can be compared.
+    // An error that is not recognised ends the connection as well, without the code.
+    let message = error.to_string();
+    if message.contains("too long")
+        || message.contains("capacity")
+        || message.contains("Space limit")
+    {
+        SessionEnd::Close(1009, "the frame is too large")
     } else {
-        End::Gone
+        SessionEnd::Gone
     }
 }
 
-fn host_words(error: ApiError, for_host: bool) -> ApiError {
+fn host_message(error: ApiError, for_host: bool) -> ApiError {
+    // The host wire names the token that did not match.
     if for_host && error.reason == Reason::AuthFailed {
         ApiError::plain(Reason::AuthFailed, "auth failed: host token mismatch")
     } else {
@@ -456,20 +503,21 @@ fn host_words(error: ApiError, for_host: bool) -> ApiError {
 }
 
 /// Protocol version and capabilities, as the host wire negotiates them.
-fn shake_hands(call: &Call<'_>) -> Result<String, ApiError> {
+fn shake_hands(call: &RpcCall<'_>) -> Result<String, ApiError> {
     let params = call.params::<method::Handshake>()?;
     let oldest = params
         .protocol_version_min
         .unwrap_or(params.protocol_version);
     if oldest > PROTOCOL_VERSION || params.protocol_version < PROTOCOL_VERSION {
-        let words = format!("protocol version mismatch: this host speaks {PROTOCOL_VERSION}");
+        let message = format!("protocol version mismatch: this host speaks {PROTOCOL_VERSION}");
         return Err(ApiError::new(
             ErrorCode::Version,
             Reason::InvalidParams,
-            words,
+            message,
         ));
     }
-    // Capabilities name what a client relies on; everything on this wire is served to everybody.
+    // All are echoed: a client of the host wire gives up if one that it requires is missing, and
+    // the names say nothing that this host would serve differently.
     let mut negotiated = params.required_capabilities;
     negotiated.extend(params.optional_capabilities);
     call.reply::<method::Handshake>(HandshakeResult {

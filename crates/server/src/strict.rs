@@ -1,7 +1,7 @@
-//! Reading what callers send, with nothing left over.
+//! Strict parsing of what callers send.
 //!
-//! Invariant: a field that nobody reads is refused with its name. A misspelt limit must not become no
-//! limit at all.
+//! Invariant: an unknown field is refused by name. A misspelt limit must not become no limit at
+//! all.
 
 use serde::de::DeserializeOwned;
 
@@ -9,8 +9,10 @@ use countersign_protocol::{ErrorCode, Reason};
 
 use crate::api_error::ApiError;
 
-/// Reads the fields of an object. Derived code would also take a list of their values.
+/// Reads an object.
 pub(crate) fn read_object<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
+    // Derived code also accepts a list of the fields' values, but their order is not part of the
+    // API.
     if text.trim_ascii_start().starts_with(b"[") {
         let message = "invalid type: sequence, expected an object";
         return Err(ApiError::plain(Reason::InvalidParams, message));
@@ -20,6 +22,8 @@ pub(crate) fn read_object<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiErro
 
 /// Reads a whole JSON document.
 pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
+    // serde's own `deny_unknown_fields` does not work with flattened fields, and would also apply
+    // to the lenient methods of the host wire, which share these types.
     let mut unknown = None;
     let mut source = serde_json::Deserializer::from_slice(text);
     let read = serde_ignored::deserialize(&mut source, |path| {
@@ -30,12 +34,11 @@ pub(crate) fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError>
         .map_err(|error| ApiError::invalid(&error))?;
     match unknown {
         None => Ok(value),
-        // An optional object is a step of its own in the path, shown as a question mark.
+        // serde_ignored shows an `Option` in the path as a question mark.
         Some(path) => Err(unknown_field(&path.replace(".?", ""))),
     }
 }
 
-/// The refusal of a field that does not belong to the request.
 pub(crate) fn unknown_field(name: &str) -> ApiError {
     let start: String = name.chars().take(100).collect();
     ApiError::new(

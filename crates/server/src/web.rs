@@ -14,7 +14,7 @@ use crate::api_error::ApiError;
 use crate::metrics;
 use crate::rest::{PathId, RequestConnection};
 
-/// The cookie that a browser's session lies in; the page's scripts cannot read it.
+/// The name of the cookie that holds a browser's token.
 pub(crate) const COOKIE: &str = "countersign_session";
 const COOKIE_LIFE: Duration = Duration::from_hours(12);
 
@@ -28,7 +28,8 @@ pub(crate) fn front_page() -> Html<&'static str> {
 
 pub(crate) async fn health(State(state): State<Arc<ServerState>>) -> Response {
     if state.service.store_error().is_none() {
-        // Nobody may have called for long: has the host look whether its record is still there.
+        // The record is checked with each command. If none came for long, a lost record would go
+        // unnoticed, and this answer would be wrong.
         state.service.check_record().await;
     }
     match state.service.store_error() {
@@ -50,6 +51,7 @@ pub(crate) async fn login(
     RequestConnection(connection): RequestConnection,
     PathId(ticket): PathId,
 ) -> Result<Response, ApiError> {
+    // Before the ticket is redeemed, so that an agent cannot use up a person's link.
     state.authenticator.refuse_agents(&connection).await?;
     let name = state.tickets.redeem(&ticket, state.service.now());
     let name = name.ok_or_else(|| {
@@ -58,12 +60,16 @@ pub(crate) async fn login(
             "this link was used or is too old: make a new one with `countersign open`",
         )
     })?;
+    // The ticket was issued to an operator and has been used up, so the token is the host's to
+    // make.
     let host = Caller::host();
     let (secret, _) = state
         .service
         .create_token(host, Role::Operator, name.to_string(), Some(COOKIE_LIFE))
         .await?;
     let seconds = COOKIE_LIFE.as_secs();
+    // Not `Secure`: the host speaks plain HTTP on loopback, and not every browser would keep it
+    // then.
     let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }

@@ -124,6 +124,8 @@ pub(crate) fn walk(
     conn: &Connection,
     head: Option<(Seq, String)>,
 ) -> Result<AuditReport, SqliteFailure> {
+    // One snapshot for the whole walk: a host may append or prune meanwhile, and half of the record
+    // before and half after would look like damage.
     let transaction = conn.unchecked_transaction()?;
     let mut walk = ChainWalk::begin(&transaction, head)?;
     walk.events(&transaction)?;
@@ -152,6 +154,8 @@ impl ChainedEvent {
         Ok(Self {
             seq: row.get::<_, i64>(0)?.cast_unsigned(),
             at: row.get::<_, i64>(1)?.cast_unsigned(),
+            // A code without a string is damage. Read as the empty text, it fails the hash check
+            // and is reported there.
             kind: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
             version: row.get(3)?,
             stream: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
@@ -198,6 +202,8 @@ impl ChainWalk {
         let stream: String = meta(conn, "stream")?.unwrap_or_default();
         let pruned: Option<i64> = meta(conn, "pruned_seq")?;
         let boundary: Option<ChainHash> = meta(conn, "pruned_hash")?;
+        // A pruned record begins at its boundary: the hash of the last removed event is kept in
+        // place of the events.
         let (head, previous) = match pruned.zip(boundary) {
             Some((seq, hash)) => (Seq(seq.cast_unsigned()), hash),
             None => (Seq(0), chain::genesis(&stream)),
@@ -222,6 +228,7 @@ impl ChainWalk {
             recorded_prune: None,
             wanted,
         };
+        // The given head may be the last pruned event, whose hash is still known.
         walk.compare_head(head);
         Ok(walk)
     }
@@ -258,6 +265,8 @@ impl ChainWalk {
         self.report.events += 1;
         self.report.first.get_or_insert(seq);
         self.report.head = seq;
+        // The walk continues with the hash as it is stored: otherwise one changed event would make
+        // every event after it a problem.
         self.previous = link.hash;
         self.compare_head(seq);
     }
@@ -301,6 +310,7 @@ impl ChainWalk {
         }
         let newest = self.report.head;
         if let Some(before) = self.report.pruned_before
+            // `None` is the smallest: a prune that no event records is a problem as well.
             && self.recorded_prune < Some(before)
         {
             self.problem(AuditProblem::UnrecordedPrune { before });

@@ -69,6 +69,7 @@ pub(crate) fn chain_hash(previous: &ChainHash, header: &EventHeader<'_>) -> Chai
 fn update_text(hasher: &mut Sha256, text: &str) {
     // Streams and kinds are words of ours, far below 4 GB.
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    // The length in front keeps the boundary between stream, numbers and kind unambiguous.
     hasher.update(length.to_be_bytes());
     hasher.update(text);
 }

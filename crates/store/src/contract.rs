@@ -12,7 +12,8 @@ use countersign_core::{
 /// Implementors guarantee: `append` commits entries and changes in one transaction and returns
 /// only when they are durable; after an error nothing of that append is visible, and a later
 /// append may succeed again; the entries' numbers follow the head without a gap. After
-/// [`StoreError::Lost`] no append succeeds again, and the last one may be in the lost files.
+/// [`StoreError::Lost`] no append succeeds again, and the last one may be in the lost files. After
+/// [`StoreError::Unconfirmed`] the next `load` that succeeds tells what that append came to.
 pub trait EventLog: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
@@ -69,8 +70,8 @@ pub trait EventHistory: Send + Sync {
     /// Approvals, newest first.
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError>;
 
-    /// Ended approvals whose asker was being told and may or may not have heard: those opened after
-    /// an event, in that order; a page of them, empty if there are no more.
+    /// Ended approvals whose answer was sent and may or may not have arrived: a page of those opened
+    /// after an event, in that order; empty if there are no more.
     fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError>;
 
     /// The question a principal asked under a key of its own.
@@ -80,7 +81,7 @@ pub trait EventHistory: Send + Sync {
         key: &str,
     ) -> Result<Option<Question>, StoreError>;
 
-    /// How far an agent was heard, if it is live and was heard at all.
+    /// How far the output of an agent was read, if it is live and has been read at all.
     fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError>;
 
     /// The first event that was decided at or after an instant.
@@ -184,6 +185,15 @@ pub enum StoreError {
         path: PathBuf,
         /// What became of it.
         what: &'static str,
+    },
+    /// An append was written, and could not be read back: whether it counts is not known.
+    #[error("it is not known whether `{}` contains what was last written", path.display())]
+    Unconfirmed {
+        /// The database.
+        path: PathBuf,
+        /// Why it could not be read back.
+        #[source]
+        source: Box<StoreError>,
     },
     /// No space is left.
     #[error("no space is left for `{}`", path.display())]

@@ -169,39 +169,34 @@ impl MemoryTables {
     }
 
     fn oldest_open(&self, changes: &CommitChanges, from: Seq, before: Seq) -> Option<Seq> {
-        let ends = |opened: &Seq| {
-            changes
-                .approvals
-                .iter()
-                .any(|approval| approval.opened == *opened && !approval.is_pending())
-                || changes
-                    .questions
-                    .iter()
-                    .any(|question| question.opened == *opened && !question.is_pending())
-        };
         let questions = self
             .questions
             .range(from..before)
-            .filter(|(_, question)| question.is_pending());
-        let known = self
+            .filter(|(_, question)| question.is_pending())
+            .map(|(opened, _)| *opened);
+        let mut open: BTreeSet<Seq> = self
             .open
             .range(from..before)
             .copied()
-            .chain(questions.map(|(opened, _)| *opened));
-        let opens = changes
+            .chain(questions)
+            .collect();
+        let approvals = changes
             .approvals
             .iter()
-            .filter(|approval| approval.is_pending())
-            .map(|approval| approval.opened);
-        let asks = changes
+            .map(|approval| (approval.opened, approval.is_pending()));
+        let questions = changes
             .questions
             .iter()
-            .filter(|question| question.is_pending())
-            .map(|question| question.opened);
-        let new = opens
-            .chain(asks)
-            .filter(|opened| (from..before).contains(opened));
-        known.filter(|opened| !ends(opened)).chain(new).min()
+            .map(|question| (question.opened, question.is_pending()));
+        // As it is after this append: what ends with it may be erased by it.
+        for (opened, is_pending) in approvals.chain(questions) {
+            if is_pending {
+                open.insert(opened);
+            } else {
+                open.remove(&opened);
+            }
+        }
+        open.range(from..before).next().copied()
     }
 
     fn write(&mut self, entries: &[CommittedEvent], changes: &CommitChanges) {
@@ -212,6 +207,8 @@ impl MemoryTables {
         for approval in &changes.approvals {
             self.write_approval(approval);
         }
+        // After the approvals: what an append says about an answer is newer than the approval with
+        // it.
         for change in &changes.answers {
             if let Some(approval) = self.approvals.get_mut(&change.opened) {
                 approval.delivery = change.delivery;
@@ -249,6 +246,7 @@ impl MemoryTables {
         self.marks
             .retain(|process, _| !changes.marks_removed.contains(process));
         for seq in &changes.redacted {
+            // The end of an approval names its ask: erasing either of the two releases the key.
             let erased = self.events.remove(seq);
             let opened = erased
                 .and_then(|committed| committed.event.opened())
@@ -271,6 +269,7 @@ impl MemoryTables {
                 self.ended.insert(ended.seq, opened);
             }
         }
+        // Only once: a key that an erasure released must not return with a later change of the row.
         if self.approvals.insert(opened, approval.clone()).is_none() {
             self.approval_ids.insert(approval.ask.id.clone(), opened);
             if let Some(key) = &approval.ask.idempotency_key {

@@ -4,6 +4,8 @@
 //! endings are kept once, in the payloads; what the writer remembers between appends is only
 //! what is committed.
 //!
+//! A commit that was made and cannot be read back is reported as unconfirmed. It counts once it can be.
+//!
 //! A commit whose flush the disk refused is reported as failed and is gone for every reader. If
 //! the machine fails before the next append, recovery may still find it whole: then it counts.
 
@@ -19,6 +21,8 @@ mod record_files;
 mod rescue;
 mod rows;
 mod string_index;
+#[cfg(test)]
+mod tests;
 mod write_models;
 
 use std::fs::File;
@@ -55,7 +59,9 @@ fn begin(
     writer: open::WriterConnection,
 ) -> Result<(SqliteLog, Arc<SqliteHistory>), SqliteFailure> {
     let open::WriterConnection { conn, lock } = writer;
+    // `SQLite` has created the write-ahead log and the shared memory by now, so all files exist.
     let files = Arc::new(RecordFiles::of_writer(path)?);
+    // Before the readers load the codes: they leave out events whose kind has none.
     let strings = InternedStrings::new(&conn)?;
     let tip = find_tip(&conn)?;
     let kinds = KindCodes::load(&conn)?;
@@ -76,11 +82,13 @@ fn begin(
         strings,
         files,
         log_copy,
+        unconfirmed: None,
         changed_at,
         lost: None,
         rescued: false,
         _lock: lock,
     };
+    // A host that was killed leaves its last commits in the write-ahead log.
     log.follow_log()?;
     Ok((log, Arc::new(history)))
 }
@@ -103,16 +111,22 @@ pub struct SqliteLog {
     strings: InternedStrings,
     files: Arc<RecordFiles>,
     log_copy: LogCopy,
+    /// The tip after an append that was committed and could not be confirmed. Nothing is appended or
+    /// loaded until it is.
+    unconfirmed: Option<ChainTip>,
     /// When this writer, or another program that did no harm, last changed the database.
     changed_at: ChangeTime,
     /// What became of the files. From then on nothing is written.
     lost: Option<LostFile>,
     rescued: bool,
+    // Last, because fields are dropped in order: the connection is closed before another host can
+    // take the lock.
     _lock: File,
 }
 
 impl EventLog for SqliteLog {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
+        self.settle_unconfirmed()?;
         load::snapshot(&self.conn, self.tip.seq)
             .map_err(|failure| failure.into_error(&self.path, "loading what is open"))
     }
@@ -125,25 +139,25 @@ impl EventLog for SqliteLog {
         // Checked before and after: nothing is written into a file that took the place of ours, and
         // nothing counts that went into one that was taken away meanwhile.
         self.check()?;
-        let written = self
-            .commit(entries, changes)
-            .and_then(|tip| self.confirm(tip, erase::is_needed(changes)).map(|()| tip));
-        match written {
-            Ok(tip) => {
-                self.tip = tip;
-                Ok(())
-            }
+        let tip = match self.commit(entries, changes) {
+            Ok(tip) => tip,
             Err(failure) => {
                 self.undo();
-                Err(self.remember_loss(failure, "writing to the log"))
+                return Err(self.remember_loss(failure, "writing to the log"));
             }
+        };
+        if let Err(failure) = self.confirm(tip, erase::is_needed(changes)) {
+            return Err(self.remember_unconfirmed(tip, failure));
         }
+        self.tip = tip;
+        Ok(())
     }
 
     fn check(&mut self) -> Result<(), StoreError> {
         if let Some(lost) = self.lost.clone() {
             return Err(lost.into());
         }
+        self.settle_unconfirmed()?;
         self.check_files(self.tip)
             .map_err(|failure| self.remember_loss(failure, "looking for the files of the record"))
     }
@@ -191,8 +205,46 @@ impl SqliteLog {
         } else {
             return Ok(());
         }
+        // A checkpoint of our own changes the database too. Remembered, so that it is not taken for
+        // another program's.
         self.changed_at = self.files.check()?;
         Ok(())
+    }
+
+    /// A commit cannot be taken back, so it counts as soon as it can be read back: every reader and the
+    /// next host would find it.
+    fn settle_unconfirmed(&mut self) -> Result<(), StoreError> {
+        let Some(tip) = self.unconfirmed else {
+            return Ok(());
+        };
+        let confirmed = self.follow_log().and_then(|_| self.check_files(tip));
+        match confirmed {
+            Ok(()) => {
+                tracing::warn!(
+                    seq = tip.seq.0,
+                    "an append that was reported as failed counts"
+                );
+                self.tip = tip;
+                self.unconfirmed = None;
+                Ok(())
+            }
+            Err(failure) => Err(self.remember_unconfirmed(tip, failure)),
+        }
+    }
+
+    fn remember_unconfirmed(&mut self, tip: ChainTip, failure: SqliteFailure) -> StoreError {
+        let doing = "reading back what was written";
+        let error = self.remember_loss(failure, doing);
+        if self.lost.is_some() {
+            // Not in the copy that a rescue writes: nobody was told that it counts.
+            self.unconfirmed = None;
+            return error;
+        }
+        self.unconfirmed = Some(tip);
+        StoreError::Unconfirmed {
+            path: self.path.clone(),
+            source: Box::new(error),
+        }
     }
 
     /// Reads everything anew: what another program wrote may be a checkpoint, or another database.
@@ -208,6 +260,7 @@ impl SqliteLog {
     }
 
     fn is_whole(&self, tip: ChainTip) -> Result<bool, SqliteFailure> {
+        // A connection of its own: the writer's could answer from the pages it has cached.
         let conn = open::open_reader(&self.path)?;
         let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         let report = audit::walk(&conn, None)?;
@@ -231,6 +284,8 @@ impl SqliteLog {
     fn checkpoint(&self) {
         let moved = self
             .conn
+            // Passive, because the writer must not wait for readers; what one still needs is moved
+            // next time.
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = moved {
             tracing::debug!(%error, "the write-ahead log stays for now");

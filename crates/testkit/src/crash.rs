@@ -11,7 +11,6 @@ mod client;
 mod host;
 mod ledger;
 mod load;
-mod random;
 mod reader;
 mod record;
 mod report;

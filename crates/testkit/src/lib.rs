@@ -4,6 +4,8 @@
 pub mod bench;
 pub mod crash;
 pub mod doors;
+mod host;
 pub mod model;
+mod random;
 pub mod real;
-mod tokens;
+mod wire;

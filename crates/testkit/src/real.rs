@@ -12,9 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Names the cache folder, if it is not the usual one.
-pub const CACHE_VARIABLE: &str = "COUNTERSIGN_AGENT_CACHE";
+const CACHE_VARIABLE: &str = "COUNTERSIGN_AGENT_CACHE";
 
-/// An agent that others wrote.
+/// An agent that somebody else wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealAgent {
     /// The example of the protocol's SDK: a fixed story of about five seconds without a model. It
@@ -31,9 +31,13 @@ pub enum RealAgent {
     /// Defect, the one that leaves files and terminals to its client. It has one ask open at a time,
     /// and does not end when its input does.
     Defect,
+    /// Gemini CLI. Its permission request is the first mention of a call and has no input: the title
+    /// is the command. It loads no session in the clock minute in which the session began.
+    Gemini,
+    /// opencode. It ends the turn when an ask is rejected, and takes seconds to start.
+    Opencode,
 }
 
-/// How to start an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     /// The program and its arguments.
@@ -44,13 +48,14 @@ pub struct Recipe {
 }
 
 impl RealAgent {
-    /// Each of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Example,
         Self::Claude,
         Self::ClaudeCode,
         Self::Codex,
         Self::Defect,
+        Self::Gemini,
+        Self::Opencode,
     ];
 
     /// What it is called, here and in the cache.
@@ -61,34 +66,34 @@ impl RealAgent {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Defect => "defect",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
         }
     }
 
     /// Says what is missing, and how to get it.
     pub fn available(self) -> Result<(), String> {
         let target = match self {
-            Self::Example | Self::Claude | Self::ClaudeCode | Self::Codex => "agents",
             Self::Defect => "test-agents",
+            _ => "agents",
         };
         let cache = Cache::open();
-        let missing = self
-            .programs(&cache)
-            .into_iter()
-            .find(|path| !path.exists());
-        missing.map_or(Ok(()), |path| {
-            let name = self.name();
-            let path = path.display();
-            Err(format!(
-                "`{name}` is not installed: no `{path}`; `make {target}` installs it"
-            ))
-        })
+        for path in self.programs(&cache) {
+            if !path.exists() {
+                let (name, path) = (self.name(), path.display());
+                return Err(format!(
+                    "`{name}` is not installed: no `{path}`; `make {target}` installs it"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What it speaks, by the command line's name for it.
     pub fn protocol(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",
-            Self::Example | Self::Claude | Self::Codex | Self::Defect => "acp",
+            _ => "acp",
         }
     }
 
@@ -104,6 +109,8 @@ impl RealAgent {
             Self::ClaudeCode => vec![cache.claude_code()],
             Self::Codex => vec![cache.codex(), cache.bubblewrap().join("bwrap")],
             Self::Defect => vec![cache.defect()],
+            Self::Gemini => vec![cache.node(), cache.gemini()],
+            Self::Opencode => vec![cache.opencode()],
         }
     }
 }
@@ -115,22 +122,16 @@ pub fn inspector() -> Option<[PathBuf; 2]> {
     found.iter().all(|path| path.exists()).then_some(found)
 }
 
-/// Claude Code itself, as its ACP adapter runs it, if it is there.
-pub fn claude_executable() -> Option<PathBuf> {
-    let package = format!("claude-agent-sdk-linux-{}", arch());
-    let scope = Cache::open().0.join("claude/node_modules/@anthropic-ai");
-    let found = scope.join(package).join("claude");
-    found.exists().then_some(found)
-}
-
 /// Where things are in the cache.
 #[derive(Debug)]
 struct Cache(PathBuf);
 
 impl Cache {
     fn open() -> Self {
-        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/agents");
-        Self(std::env::var_os(CACHE_VARIABLE).map_or_else(usual, PathBuf::from))
+        match std::env::var_os(CACHE_VARIABLE) {
+            Some(folder) => Self(folder.into()),
+            None => Self(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/agents")),
+        }
     }
 
     /// The Node that Claude's adapter wants is newer than most machines'.
@@ -159,6 +160,16 @@ impl Cache {
         let package = format!("codex-acp-linux-{}", arch());
         let scope = self.0.join("codex/node_modules/@zed-industries");
         scope.join(package).join("bin/codex-acp")
+    }
+
+    fn gemini(&self) -> PathBuf {
+        let path = "gemini/node_modules/@google/gemini-cli/bundle/gemini.js";
+        self.0.join(path)
+    }
+
+    fn opencode(&self) -> PathBuf {
+        let package = format!("opencode/node_modules/opencode-linux-{}", arch());
+        self.0.join(package).join("bin/opencode")
     }
 
     fn inspector(&self) -> PathBuf {

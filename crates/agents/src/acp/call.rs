@@ -97,6 +97,8 @@ impl ToolCallState {
         }
         if let Some(raw) = update.raw_input {
             changed |= replace_if_changed(&mut self.raw_input, to_bounded_json(raw));
+            // An earlier input must not stand in for one that was too large: it is not what would
+            // run.
             let is_lost = self.raw_input.is_none();
             let doubt = is_lost.then(|| "the input is too large to be shown".to_owned());
             changed |= replace_if_changed(&mut self.doubt, doubt);
@@ -159,6 +161,7 @@ impl CallUpdate<'_> {
             "pending" => Some(ToolStatus::Pending),
             "in_progress" => Some(ToolStatus::InProgress),
             "completed" => Some(ToolStatus::Completed),
+            // The protocol has no `cancelled`; read as a failure, such a call does not stay open.
             "failed" | "cancelled" => Some(ToolStatus::Failed),
             _ => None,
         }
@@ -266,6 +269,7 @@ impl ToolCallTable {
             born,
             ..ToolCallState::default()
         });
+        // Without this call, whose size is counted again after the change.
         let others = self.bytes.saturating_sub(call.bytes());
         call.learn(update);
         // Dropped input is never guessed later: with a doubt set the call cannot be allowed.

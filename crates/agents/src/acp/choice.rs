@@ -22,6 +22,7 @@ pub(super) fn read_choices(
     models: Option<Value>,
     options: Option<Vec<Value>>,
 ) {
+    // Options first, because modes in a field of their own win over an option that lists them too.
     for option in options.into_iter().flatten() {
         if let Ok(option) = serde_json::from_value(option) {
             read_option(state, option);
@@ -136,6 +137,7 @@ fn set_model_line(
     if models.current.as_deref() == Some(model) {
         return Ok(None);
     }
+    // Its list is the only sign that the agent lets one be chosen.
     if models.values.is_empty() {
         return Err("the agent does not let its model be chosen".to_owned());
     }

@@ -148,6 +148,7 @@ fn parse_create_terminal(params: Option<&RawValue>, cwd: &str) -> Result<ParsedR
     let params: CreateTerminalRequest = parse(params)?;
     let given = params.cwd.map(absolute).transpose()?;
     let given = given.as_deref().and_then(Path::to_str);
+    // Refused rather than left out: what runs must be what was asked.
     if let Some(var) = params.env.iter().find(|var| !is_variable(var)) {
         let name = envelope::truncate(&var.name, WORD_BYTES_MAX);
         return Err(format!("`{name}` cannot be a variable with that value"));
@@ -183,6 +184,7 @@ fn parse<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, String> {
 }
 
 fn absolute(path: PathBuf) -> Result<PathBuf, String> {
+    // Only the agent knows what a relative path is relative to.
     if path.is_absolute() {
         Ok(path)
     } else {
@@ -197,7 +199,7 @@ pub(super) fn answer(
     served: Result<ClientResponse, ClientRequestError>,
 ) -> Result<Vec<AgentWrite>, CommandError> {
     let line = match state.pending.get(request) {
-        Some(PendingRequest { line, kind: wish }) if !wish.is_permission() => *line,
+        Some(PendingRequest { line, kind }) if !kind.is_ask() => *line,
         _ => return Err(CommandError::NotWaiting),
     };
     // Removed with the answer, so that a second answer finds nothing.

@@ -48,6 +48,7 @@ pub(super) fn run_request(
         [text] => (*text).to_owned(),
         argv => join_args(argv)?,
     };
+    // The kernel would end the command at the zero byte, after another text was judged.
     if command.trim().is_empty() || command.contains('\0') {
         return None;
     }

@@ -96,24 +96,27 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 
 /// Fails with what the line looks like.
 pub(super) fn parse(line: &[u8]) -> Result<AcpMessage<'_>, String> {
-    let noise = || truncate_noise(&String::from_utf8_lossy(line));
-    let text = std::str::from_utf8(line).map_err(|_| noise())?;
-    let envelope: AcpEnvelope<'_> = serde_json::from_str(text).map_err(|_| noise())?;
+    read_message(line).ok_or_else(|| truncate_noise(&String::from_utf8_lossy(line)))
+}
+
+fn read_message(line: &[u8]) -> Option<AcpMessage<'_>> {
+    let text = std::str::from_utf8(line).ok()?;
+    let envelope: AcpEnvelope<'_> = serde_json::from_str(text).ok()?;
     let id = match envelope.id {
-        Some(raw) => Some(parse_id(raw).ok_or_else(noise)?),
+        Some(raw) => Some(parse_id(raw)?),
         None => None,
     };
     match (envelope.method, id, envelope.result, envelope.error) {
-        (Some(method), Some(id), None, None) => Ok(AcpMessage::Request {
+        (Some(method), Some(id), None, None) => Some(AcpMessage::Request {
             id,
             method,
             params: envelope.params,
         }),
-        (Some(method), None, None, None) => Ok(AcpMessage::Notification {
+        (Some(method), None, None, None) => Some(AcpMessage::Notification {
             method,
             params: envelope.params,
         }),
-        (None, Some(id), Some(result), None) => Ok(AcpMessage::Response {
+        (None, Some(id), Some(result), None) => Some(AcpMessage::Response {
             id,
             outcome: Ok(result),
         }),
@@ -123,17 +126,17 @@ pub(super) fn parse(line: &[u8]) -> Result<AcpMessage<'_>, String> {
                 message: error.get().to_owned(),
                 ..AcpError::default()
             });
-            Ok(AcpMessage::Response {
+            Some(AcpMessage::Response {
                 id,
                 outcome: Err(failure),
             })
         }
-        _ => Err(noise()),
+        _ => None,
     }
 }
 
 /// Text, a number or `null`. Two spellings of one text are one id.
-fn parse_id(raw: &RawValue) -> Option<RequestId> {
+pub(super) fn parse_id(raw: &RawValue) -> Option<RequestId> {
     let text = raw.get();
     if text.len() > WORD_BYTES_MAX {
         return None;
@@ -143,11 +146,6 @@ fn parse_id(raw: &RawValue) -> Option<RequestId> {
         Value::Number(_) | Value::Null => Some(RequestId(text.to_owned())),
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// An id that stands inside other JSON.
-pub(super) fn read_id(value: &RawValue) -> Option<RequestId> {
-    parse_id(value)
 }
 
 pub(super) fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {

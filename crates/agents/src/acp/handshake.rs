@@ -15,14 +15,15 @@ use serde_json::{Value, json};
 
 use super::choice;
 use super::envelope::{self, AcpError};
-use super::state::{AcpPhase, AcpState, AgentAbilities, SentRequest, SessionSetup};
+use super::state::{
+    AcpPhase, AcpState, AgentAbilities, PromptAbilities, SentRequest, SessionSetup,
+};
 use crate::adapter::{
     AdapterOutput, AgentEvent, AgentWrite, CommandError, McpServer, SessionReady, SessionSpec,
     WriteKind,
 };
-
-/// The one agent that is known to take tools in `_meta`.
-const CLAUDE: &str = "@agentclientprotocol/claude-agent-acp";
+use crate::catalog;
+use crate::claude::server_entries;
 
 /// Says who we are, and says it again if it was said before.
 pub(super) fn start(
@@ -37,6 +38,7 @@ pub(super) fn start(
         "clientCapabilities": {
             "fs": {"readTextFile": true, "writeTextFile": true},
             "terminal": true,
+            "elicitation": {"form": {}},
             "session": {"compaction": {}, "notices": {}},
         },
         "clientInfo": {
@@ -59,6 +61,10 @@ fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
         return Err(CommandError::Unsupported(reason.to_owned()));
     }
     cwd.clone_into(&mut state.cwd);
+    if start.given_servers.is_some() {
+        let warning = "the MCP servers were not passed on: only Claude Code itself takes them";
+        state.warnings.push(warning.to_owned());
+    }
     state.opening = SessionSetup {
         session: start.session,
         mode: start.mode,
@@ -112,6 +118,13 @@ pub(super) fn handle_initialize_response(
             .pointer("/agentCapabilities/sessionCapabilities/systemPrompt")
             .is_some_and(Value::is_object)
     });
+    let agent = response.agent_info.as_ref().map(|info| info.name.as_str());
+    state.titles_are_commands = agent.is_some_and(catalog::sends_commands_as_titles);
+    let prompt = &response.agent_capabilities.prompt_capabilities;
+    state.prompt_abilities = PromptAbilities {
+        image: prompt.image,
+        embedded_context: prompt.embedded_context,
+    };
     state.abilities = AgentAbilities {
         load: response.agent_capabilities.load_session,
         resume: response
@@ -148,12 +161,27 @@ fn servers(servers: &[McpServer]) -> Vec<Value> {
     servers.collect()
 }
 
+/// Claude's adapter copies only some fields of the protocol's servers, and without `alwaysLoad` the
+/// model is not offered their tools. It takes whole entries in its options, unless the protocol's list
+/// has the same name.
+fn add_servers(state: &AcpState, params: &mut Value) {
+    let given = &state.opening.mcp_servers;
+    if state.abilities.is_claude() && !given.is_empty() {
+        params["mcpServers"] = json!([]);
+        params["_meta"]["claudeCode"]["options"]["mcpServers"] = json!(server_entries(given));
+    } else {
+        params["mcpServers"] = json!(servers(given));
+    }
+}
+
 fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
-    let mut params = json!({"cwd": state.cwd, "mcpServers": servers(&state.opening.mcp_servers)});
+    let mut params = json!({"cwd": state.cwd});
+    add_servers(state, &mut params);
     add_system_prompt(state, &mut params);
     add_tool_options(state, &mut params);
     let method = match (&state.opening.session, &state.abilities) {
         (None, _) => METHODS.session_new,
+        // Resuming rather than loading where both are offered: a load replays the whole session.
         (Some(_), abilities) if abilities.resume => METHODS.session_resume,
         (Some(_), abilities) if abilities.load => METHODS.session_load,
         (Some(_), _) => {
@@ -163,6 +191,7 @@ fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
     };
     if let Some(session) = &state.opening.session {
         params["sessionId"] = json!(session);
+        // Before the response: a load replays updates of this session while it is being opened.
         state.session = Some(session.clone());
     }
     state.phase = if method == METHODS.session_load {
@@ -184,7 +213,7 @@ fn add_system_prompt(state: &mut AcpState, params: &mut Value) {
     if state.abilities.system_prompt {
         let content = json!([{"type": "text", "text": text}]);
         params["systemPrompt"] = json!({"mode": "append", "content": content});
-    } else if state.abilities.name.as_deref() == Some(CLAUDE) {
+    } else if state.abilities.is_claude() {
         params["_meta"]["systemPrompt"] = json!({"append": text});
     } else {
         let warning = "the agent has no place for a system prompt".to_owned();
@@ -208,7 +237,7 @@ const CLAUDE_ASKS: [&str; 9] = [
 
 fn add_tool_options(state: &mut AcpState, params: &mut Value) {
     let opening = &state.opening;
-    let is_claude = state.abilities.name.as_deref() == Some(CLAUDE);
+    let is_claude = state.abilities.is_claude();
     if is_claude {
         let options = &mut params["_meta"]["claudeCode"]["options"];
         // A hook could answer an ask before anybody here does, and a repository can bring one along.
@@ -277,7 +306,7 @@ pub(super) fn handle_session_response(
         .as_ref()
         .is_none_or(|session| session.len() > WORD_BYTES_MAX)
     {
-        let message = "the agent opened a session without an id that can be kept".to_owned();
+        let message = "the agent opened a session without a usable id".to_owned();
         return fail(state, output, message);
     }
     // What was replayed belongs to earlier turns.

@@ -33,7 +33,11 @@ fn cancel(request: u64) -> Value {
 
 fn prompt(turn: u32) -> AgentCommand {
     let messages = vec!["do it".to_owned()];
-    AgentCommand::Prompt { turn, messages }
+    AgentCommand::Prompt {
+        turn,
+        messages,
+        attachments: Vec::new(),
+    }
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn what_ends_a_request_early_is_named_after_the_request() {
 #[test]
 fn a_refusal_is_named_after_what_it_refuses() {
     let mut acp = in_turn();
-    let unknown = json!({"id": 1, "method": "elicitation/create"});
+    let unknown = json!({"id": 1, "method": "mcp/connect"});
     let unread = json!({"id": 1, "method": "session/request_permission"});
     let refused = [
         (unknown, WriteKind::Refused),

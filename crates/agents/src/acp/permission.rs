@@ -19,8 +19,8 @@ use super::call::{CallUpdate, ToolCallState};
 use super::state::{AcpState, PendingKind, PendingRequest};
 use super::{AcpRequest, envelope, tool, translate};
 use crate::adapter::{
-    AdapterOutput, AgentEvent, AgentWrite, CommandError, PermissionAnswer, PermissionAsk,
-    RequestId, WriteKind,
+    AdapterOutput, AgentEvent, AgentWrite, BoundAction, CommandError, PermissionAnswer,
+    PermissionAsk, RequestId, WriteKind,
 };
 
 #[derive(Deserialize)]
@@ -56,7 +56,11 @@ pub(super) fn handle_request(
     if !state.is_our_session(&params.session_id) {
         return refuse(output, request, "the agent asked for another session");
     }
-    let call = params.tool_call.get();
+    let titled = state
+        .titles_are_commands
+        .then(|| titled_command(params.tool_call.get()))
+        .flatten();
+    let call = titled.as_deref().unwrap_or(params.tool_call.get());
     let named = serde_json::from_str(call).ok();
     let named = named.filter(|named: &ToolCallRef| named.tool_call_id.len() <= WORD_BYTES_MAX);
     let Some(ToolCallRef { tool_call_id }) = named else {
@@ -66,6 +70,7 @@ pub(super) fn handle_request(
             "the agent asked without naming a tool call",
         );
     };
+    // The agent may have asked before it read the cancellation. Nobody is left to decide it.
     if state.interrupted {
         let reason = format!("asked after the interrupt, and was told so: {tool_call_id}");
         return refuse(output, request, &reason);
@@ -81,11 +86,43 @@ pub(super) fn handle_request(
         }
         Err(_) => state.calls.doubt(&tool_call_id),
     }
-    let wish = pending_permission(&tool_call_id, params.options);
-    let line = request.line;
-    let theirs = PendingRequest { line, kind: wish };
-    state.pending.insert(request.id.clone(), theirs);
+    let pending = PendingRequest {
+        line: request.line,
+        kind: pending_permission(&tool_call_id, params.options),
+    };
+    state.pending.insert(request.id.clone(), pending);
     ask_again_if_changed(state, output, &tool_call_id);
+}
+
+/// A call of Gemini CLI's shell with the input that it does not send: its title is the command to the
+/// byte, and its text begins with the folder. Nothing for anything else, which is asked about as it is.
+fn titled_command(call: &str) -> Option<String> {
+    let call: Json = serde_json::from_str(call).ok()?;
+    let mut call = call.parse_unique_keys()?;
+    let is_shell = call["kind"] == "execute"
+        && call["toolCallId"]
+            .as_str()?
+            .starts_with("run_shell_command");
+    if !is_shell || call.get("rawInput").is_some() {
+        return None;
+    }
+    let command = call["title"].as_str().filter(|title| !title.is_empty())?;
+    let text = call.pointer("/content/0/content/text")?.as_str()?;
+    let mut input = json!({"command": command});
+    if !text.starts_with("[current working directory ") {
+        input["cwd"] = json!(titled_folder(text)?);
+    }
+    call["rawInput"] = input;
+    Some(call.to_string())
+}
+
+/// The folder that a command of Gemini CLI names; nothing where that is not clear, because a folder's
+/// name can hold what looks like its end.
+fn titled_folder(text: &str) -> Option<&str> {
+    let text = text.strip_suffix(" [background]").unwrap_or(text);
+    let (folder, rest) = text.strip_prefix("[in ")?.split_once(']')?;
+    let is_clear = !rest.contains(']') && (rest.is_empty() || rest.starts_with(" ("));
+    is_clear.then_some(folder)
 }
 
 /// An ask that was not handed up yet.
@@ -107,6 +144,7 @@ fn find_option(options: &[PermissionOption], kind: PermissionOptionKind) -> Opti
 }
 
 fn options(options: Vec<Value>) -> Vec<PermissionOption> {
+    // One by one: an option of a kind that we do not know must not hide the others.
     let known = options.into_iter().take(OPTIONS_MAX);
     known
         .filter_map(|option| serde_json::from_value(option).ok())
@@ -131,7 +169,7 @@ pub(super) fn ask_again_if_changed(
     let call = state.calls.find(tool_call).unwrap_or(&unknown);
     let mut described = None;
     let mut restless = Vec::new();
-    for (request, PendingRequest { line, kind: wish }) in &mut state.pending {
+    for (request, PendingRequest { line, kind }) in &mut state.pending {
         let PendingKind::Permission {
             tool_call: about,
             allow,
@@ -139,13 +177,14 @@ pub(super) fn ask_again_if_changed(
             shown,
             times,
             ..
-        } = wish
+        } = kind
         else {
             continue;
         };
         if about != tool_call {
             continue;
         }
+        // Described once for all asks about the call: its input may be large.
         let (digest, ask) = described.get_or_insert_with(|| describe(call, tool_call, &state.cwd));
         if digest == asked {
             continue;
@@ -199,8 +238,29 @@ fn describe(call: &ToolCallState, tool_call: &str, cwd: &str) -> (String, Permis
         takes_denial_message: false,
         details: if is_shown { details } else { too_large(call) },
     };
-    let digest = Json::from_value(&(&ask.tool, &ask.input, &ask.details));
-    (digest.unwrap_or_default().canonical_digest(), ask)
+    let digest = match ask.binds.as_slice() {
+        [BoundAction::Run(_)] => command_digest(&ask),
+        // The title is left out: agents reword it, and nobody is asked again because of that.
+        _ => Json::from_value(&(&ask.tool, &ask.input, &ask.details)).unwrap_or_default(),
+    };
+    (digest.canonical_digest(), ask)
+}
+
+/// What an ask about a command is compared by: what runs and where. Agents describe it in other words
+/// while it is open, and add the session's own folder to it.
+fn command_digest(ask: &PermissionAsk) -> Json {
+    let mut input = ask.input.as_ref().and_then(Json::parse_unique_keys);
+    let mut details = ask.details.parse_unique_keys();
+    let described = [
+        (&mut input, &["description"] as &[&str]),
+        (&mut details, &["rawInput", "locations"]),
+    ];
+    for (value, names) in described {
+        if let Some(Value::Object(fields)) = value {
+            fields.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    }
+    Json::from_value(&(&ask.tool, input, details)).unwrap_or_default()
 }
 
 fn details(call: &ToolCallState, doubt: Option<&str>) -> Json {
@@ -258,6 +318,8 @@ pub(super) fn answer(
     };
     let line = *line;
     let (kind, option, message) = match answer {
+        // The protocol has no field for another input, and the agent would run the one it asked
+        // for.
         PermissionAnswer::Allow { input: Some(_) } => {
             let reason = "it cannot be told to run something else than it asked";
             return Err(CommandError::Unsupported(reason.to_owned()));

@@ -347,7 +347,11 @@ impl Conversation {
 
 fn prompt(turn: u32) -> AgentCommand {
     let messages = vec![format!("turn {turn}")];
-    AgentCommand::Prompt { turn, messages }
+    AgentCommand::Prompt {
+        turn,
+        messages,
+        attachments: Vec::new(),
+    }
 }
 
 fn about(order: &AgentCommand) -> Option<&RequestId> {

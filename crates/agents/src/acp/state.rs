@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::call::ToolCallTable;
+use super::elicitation::FormField;
 use crate::adapter::{McpServer, RequestId, is_default};
 
 /// How far the connection is.
@@ -113,6 +114,10 @@ pub(super) enum PendingKind {
         #[serde(default)]
         times: u32,
     },
+    /// A form that people fill in.
+    Form {
+        fields: Vec<FormField>,
+    },
     Read,
     Write,
     CreateTerminal,
@@ -123,8 +128,9 @@ pub(super) enum PendingKind {
 }
 
 impl PendingKind {
-    pub(super) fn is_permission(&self) -> bool {
-        matches!(self, Self::Permission { .. })
+    /// Whether people are asked.
+    pub(super) fn is_ask(&self) -> bool {
+        matches!(self, Self::Permission { .. } | Self::Form { .. })
     }
 }
 
@@ -152,6 +158,21 @@ pub(super) struct AgentAbilities {
     pub(super) name: Option<String>,
     /// Ways to log in, in its words.
     pub(super) logins: Vec<String>,
+}
+
+impl AgentAbilities {
+    /// Whether it is the one agent that is known to take options of its own in `_meta`.
+    pub(super) fn is_claude(&self) -> bool {
+        self.name.as_deref() == Some("@agentclientprotocol/claude-agent-acp")
+    }
+}
+
+/// What the agent takes in a prompt besides text and links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct PromptAbilities {
+    pub(super) image: bool,
+    pub(super) embedded_context: bool,
 }
 
 /// One thing of the session that can be chosen: its mode, or its model.
@@ -183,6 +204,11 @@ pub(super) struct AcpState {
     /// Needed until the session is open.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) abilities: AgentAbilities,
+    /// Whether the agent sends its commands as titles, without an input.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) titles_are_commands: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) prompt_abilities: PromptAbilities,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
@@ -213,11 +239,7 @@ impl AcpState {
     /// Forgets what was said of tool calls between turns, because agents use their ids again. With
     /// an ask open it belongs to this turn already: the order to begin it was given again, and late.
     pub(super) fn begin_turn(&mut self) {
-        if !self
-            .pending
-            .values()
-            .any(|theirs| theirs.kind.is_permission())
-        {
+        if !self.pending.values().any(|theirs| theirs.kind.is_ask()) {
             self.calls.close();
         }
         self.interrupted = false;
@@ -231,9 +253,9 @@ impl AcpState {
     }
 
     /// Whether a request comes too late: the turn was interrupted, and nothing new begins in it.
-    pub(super) fn is_over_for(&self, wish: &PendingKind) -> bool {
+    pub(super) fn is_over_for(&self, kind: &PendingKind) -> bool {
         let begins = matches!(
-            wish,
+            kind,
             PendingKind::Read | PendingKind::Write | PendingKind::CreateTerminal
         );
         self.interrupted && begins

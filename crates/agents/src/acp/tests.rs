@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::adapter::{
-    AgentReport, BoundAction, ClientRequest, ClientRequestError, ClientResponse, PermissionAnswer,
-    PermissionAsk, RunRequest, SessionReady, SessionSpec,
+    AgentReport, BoundAction, ClientRequest, ClientRequestError, ClientResponse, McpServer,
+    PermissionAnswer, PermissionAsk, RunRequest, SessionReady, SessionSpec,
 };
 
 pub(super) fn start() -> SessionSpec {
@@ -21,6 +21,7 @@ pub(super) fn start() -> SessionSpec {
         allowed_tools: Vec::new(),
         disallowed_tools: Vec::new(),
         mcp_servers: Vec::new(),
+        given_servers: None,
     }
 }
 
@@ -79,7 +80,14 @@ pub(super) fn in_turn() -> AcpAdapter {
 
 fn prompt(acp: &mut AcpAdapter, turn: u32) -> Vec<Value> {
     let messages = vec!["do it".to_owned()];
-    order(acp, AgentCommand::Prompt { turn, messages })
+    order(
+        acp,
+        AgentCommand::Prompt {
+            turn,
+            messages,
+            attachments: Vec::new(),
+        },
+    )
 }
 
 pub(super) fn id(text: &str) -> RequestId {
@@ -148,7 +156,7 @@ fn the_handshake_opens_a_session() {
                 "protocolVersion": 1,
                 "clientCapabilities": {
                     "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
-                    "session": {"compaction": {}, "notices": {}},
+                    "elicitation": {"form": {}}, "session": {"compaction": {}, "notices": {}},
                 },
                 "clientInfo": {"name": "countersign", "title": "Countersign", "version": version},
             }})
@@ -205,6 +213,34 @@ fn a_start_that_cannot_be_fails_with_words() {
     let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
     let unknown = json!({"id": 1, "error": {"code": -32002, "message": "Resource not found"}});
     assert!(failed(&load, Some("s"), Some(unknown)).contains("no longer knows the session `s`"));
+}
+
+#[test]
+fn servers_are_given_to_claude_so_that_their_tools_are_offered_at_once() {
+    let opened = |name: &str| {
+        let start = SessionSpec {
+            mcp_servers: vec![McpServer {
+                name: "countersign".into(),
+                command: "/bin/countersign".into(),
+                args: vec!["mcp".into()],
+            }],
+            ..start()
+        };
+        let result = json!({"protocolVersion": 1, "agentInfo": {"name": name, "version": "1"}});
+        let (_, lines) = initialized(&mut AcpAdapter::new(), start, &result);
+        let params = &lines[0]["params"];
+        let options = &params["_meta"]["claudeCode"]["options"];
+        (params["mcpServers"].clone(), options["mcpServers"].clone())
+    };
+    let entry = json!({"type": "stdio", "command": "/bin/countersign", "args": ["mcp"],
+        "alwaysLoad": true});
+    assert_eq!(
+        opened("@agentclientprotocol/claude-agent-acp"),
+        (json!([]), json!({"countersign": entry}))
+    );
+    let server = json!({"name": "countersign", "command": "/bin/countersign", "args": ["mcp"],
+        "env": []});
+    assert_eq!(opened("another"), (json!([server]), Value::Null));
 }
 
 #[test]
@@ -346,6 +382,7 @@ fn another_process_goes_on_in_the_middle_of_a_turn() {
 fn a_prompt_is_never_sent_while_one_runs() {
     let mut acp = AcpAdapter::new();
     let again = || AgentCommand::Prompt {
+        attachments: Vec::new(),
         turn: 1,
         messages: vec!["x".into()],
     };
@@ -680,7 +717,7 @@ fn files_and_terminals_are_handed_up_or_refused() {
     let other = json!({"path": "/p/a", "sessionId": "other"});
     assert_eq!(want("fs/read_text_file", other), refused(-32602));
     assert_eq!(want("terminal/create", json!({})), refused(-32602));
-    assert_eq!(want("elicitation/create", json!({})), refused(-32601));
+    assert_eq!(want("mcp/connect", json!({})), refused(-32601));
     assert_eq!(want("_vendor/x", json!({})), refused(-32601));
 }
 
@@ -1036,4 +1073,168 @@ fn a_notice_of_the_agents_does_not_read_as_one_of_the_hosts() {
         update(&mut acp, &notice),
         [AgentEvent::Transcript(TranscriptEntry::Notice { text })]
     );
+}
+
+#[test]
+fn a_form_is_asked_as_questions_and_gets_the_answers_back() {
+    let mut acp = in_turn();
+    let choice = json!({"type": "string", "title": "Store", "description": "Which store?",
+        "oneOf": [{"const": "sqlite", "title": "SQLite", "description": "one file"},
+            {"const": "pg", "title": "Postgres"}]});
+    let list = json!({"type": "array", "description": "Which caches?",
+        "items": {"anyOf": [{"const": "Redis", "title": "Redis"}, {"const": "None", "title": "None"}]}});
+    let other = json!({"type": "string", "title": "Other"});
+    let properties = json!({"a": choice, "b": list, "b_custom": other,
+        "c": {"type": "integer", "title": "How many?"}, "d": {"type": "boolean", "title": "Sure?"}});
+    let schema = json!({"type": "object", "properties": properties});
+    let params = json!({"mode": "form", "sessionId": "s", "toolCallId": "t", "message": "Please choose.",
+        "requestedSchema": schema});
+    let request = json!({"id": 7, "method": "elicitation/create", "params": params});
+    let (happenings, lines) = hear(&mut acp, &request);
+    assert_eq!(lines, Vec::<Value>::new());
+    let [AgentEvent::Asked(ask)] = happenings.as_slice() else {
+        panic!("{happenings:?}");
+    };
+    let shown = (ask.tool.as_deref(), ask.title.as_str(), ask.can_edit);
+    assert_eq!(shown, (Some("AskUserQuestion"), "Please choose.", true));
+    let input: Value = serde_json::from_str(ask.input.as_ref().unwrap().text()).unwrap();
+    let asked: Vec<&Value> = input["questions"].as_array().unwrap().iter().collect();
+    let asked: Vec<[&Value; 3]> = asked
+        .iter()
+        .map(|one| [&one["question"], &one["multiSelect"], &one["freeText"]])
+        .collect();
+    assert_eq!(
+        json!(asked),
+        json!([
+            ["Which store?", false, false],
+            ["Which caches?", true, true],
+            ["How many?", false, true],
+            ["Sure?", false, false]
+        ])
+    );
+    let answers = json!({"answers": {"Which store?": "Postgres", "Which caches?": "Redis, my own",
+        "How many?": "3", "Sure?": "true"}});
+    let answer = |answer: PermissionAnswer| AgentCommand::Answer {
+        request: RequestId("7".into()),
+        answer,
+    };
+    let unanswered = acp.apply_command(answer(PermissionAnswer::Allow { input: None }));
+    assert!(matches!(unanswered, Err(CommandError::Unsupported(_))));
+    let input = Json::from_value(&answers).ok();
+    let lines = acp
+        .apply_command(answer(PermissionAnswer::Allow { input }))
+        .unwrap();
+    let sent: Value = serde_json::from_slice(&lines[0].bytes).unwrap();
+    let content = json!({"a": "pg", "b": ["Redis"], "b_custom": "my own", "c": 3, "d": true});
+    assert_eq!(
+        sent,
+        json!({"jsonrpc": "2.0", "id": 7, "result": {"action": "accept", "content": content}})
+    );
+}
+
+#[test]
+fn a_form_that_is_denied_or_cannot_be_shown_gets_no_answer() {
+    let mut acp = in_turn();
+    let form = |properties: Value| {
+        let params = json!({"mode": "form", "sessionId": "s", "message": "?",
+            "requestedSchema": {"type": "object", "properties": properties}});
+        json!({"id": 7, "method": "elicitation/create", "params": params})
+    };
+    let (_, lines) = hear(&mut acp, &form(json!({"a": {"type": "object"}})));
+    assert_eq!(lines[0]["result"], json!({"action": "cancel"}));
+    let (happenings, _) = hear(&mut acp, &form(json!({"a": {"type": "string"}})));
+    assert!(matches!(happenings.as_slice(), [AgentEvent::Asked(_)]));
+    let denied = AgentCommand::Answer {
+        request: RequestId("7".into()),
+        answer: PermissionAnswer::Deny {
+            message: None,
+            stop: false,
+        },
+    };
+    let lines = acp.apply_command(denied).unwrap();
+    let sent: Value = serde_json::from_slice(&lines[0].bytes).unwrap();
+    assert_eq!(sent["result"], json!({"action": "decline"}));
+}
+
+/// What Gemini CLI 0.61.0 sent, with other paths.
+fn gemini_ask(title: &str, text: &str) -> Value {
+    let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+    let options = json!([
+        {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"},
+        {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"},
+        {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
+    ]);
+    let call = json!({"toolCallId": "run_shell_command__run_shell_command_1794947800049_0",
+        "status": "pending", "title": title, "content": content, "locations": [], "kind": "execute"});
+    json!({"id": 0, "method": "session/request_permission",
+        "params": {"sessionId": "s", "options": options, "toolCall": call}})
+}
+
+/// The tool and the input of an ask of the agent that calls itself so.
+fn asked_with_title(name: &str, title: &str, text: &str) -> (Option<String>, Option<Value>) {
+    let mut acp = AcpAdapter::new();
+    let result = json!({"protocolVersion": 1, "agentInfo": {"name": name, "version": "0.61.0"}});
+    initialized(&mut acp, start(), &result);
+    hear(&mut acp, &json!({"id": 1, "result": {"sessionId": "s"}}));
+    prompt(&mut acp, 1);
+    let (happenings, _) = hear(&mut acp, &gemini_ask(title, text));
+    let [ask] = asked(&happenings).try_into().unwrap();
+    let input = ask
+        .input
+        .map(|input| serde_json::from_str(input.text()).unwrap());
+    (ask.tool, input)
+}
+
+#[test]
+fn a_title_is_a_command_only_where_the_agent_is_known_to_send_it_so() {
+    let here = "[current working directory /p] (scripted)";
+    let command = "touch made && echo \"a b\" | sh -c 'cat > x'\necho second # comment";
+    let bash = Some("Bash".to_owned());
+    assert_eq!(
+        asked_with_title("gemini-cli", command, here),
+        (bash.clone(), Some(json!({"command": command})))
+    );
+    assert_eq!(
+        asked_with_title("gemini-cli", "ls", "[in sub] (lists it)"),
+        (bash.clone(), Some(json!({"command": "ls", "cwd": "sub"})))
+    );
+    assert_eq!(
+        asked_with_title("another", command, here),
+        (bash.clone(), None)
+    );
+    // What is not clear is asked about without a command, as any other title.
+    for text in ["", "in sub", "[in a] (b] (c)", "[in a] b"] {
+        assert_eq!(
+            asked_with_title("gemini-cli", "ls", text),
+            (bash.clone(), None),
+            "{text}"
+        );
+    }
+}
+
+/// What opencode 1.18.33 sent, with other paths: the update came after the request.
+#[test]
+fn a_command_that_is_only_described_anew_is_not_asked_again() {
+    let mut acp = in_turn();
+    let update = |raw: Value| {
+        let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "toolu_1",
+            "status": "in_progress", "kind": "execute", "title": "touch made",
+            "locations": [{"path": "/p"}], "rawInput": raw});
+        json!({"method": "session/update", "params": {"sessionId": "s", "update": update}})
+    };
+    let call = json!({"toolCallId": "toolu_1", "title": "touch made", "kind": "execute",
+        "status": "pending", "locations": [], "rawInput": {"command": "touch made"}});
+    let (happenings, _) = hear(&mut acp, &permission(&json!(0), &call, &["allow_once"]));
+    assert_eq!(asked(&happenings).len(), 1);
+    let same = json!({"command": "touch made", "description": "makes it", "cwd": "/p"});
+    let (happenings, _) = hear(&mut acp, &update(same));
+    assert_eq!(asked(&happenings), []);
+    for other in [
+        json!({"command": "touch more", "description": "makes it"}),
+        json!({"command": "touch more", "cwd": "/q"}),
+        json!({"command": "touch more", "cwd": "/q", "timeout": 1}),
+    ] {
+        let (happenings, _) = hear(&mut acp, &update(other));
+        assert_eq!(asked(&happenings).len(), 1);
+    }
 }

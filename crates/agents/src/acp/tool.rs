@@ -1,7 +1,8 @@
 //! Tools by the names that rules have for them: from what is known of a call to a name and an input.
 //!
 //! Invariants: nothing is guessed. Where two sources disagree, or a field was sent twice, there is no
-//! input, and what has no input is asked about. A title never becomes a command. Fields that are not
+//! input, and what has no input is asked about. A title becomes a command only of an agent whose titles are
+//! known to be commands (see [`super::permission`]). Fields that are not
 //! understood are passed on, because rules ask about them.
 
 use std::path::PathBuf;
@@ -65,6 +66,7 @@ pub(super) fn name_tool_call(call: &ToolCallState, cwd: &str) -> RuleToolCall {
     };
     let class = class(call, fields.as_ref());
     let named = default_name(call, class);
+    // Their fields mean what their server says, so none of them is read as a path or a command.
     if tool.is_some_and(|tool| tool.starts_with("mcp__")) {
         return plain(named, fields);
     }
@@ -194,6 +196,8 @@ fn shell(tool: Option<String>, mut fields: ToolFields, cwd: &str) -> RuleToolCal
     let Some(command) = text else {
         return doubtful(tool, "there is no command, or more than one");
     };
+    // Rules ask about fields that they do not know. Only where the input is clearly codex's are
+    // these known to change nothing.
     if fields.contains_key("parsed_cmd") && fields.contains_key("call_id") {
         fields.retain(|name, _| !CODEX_BESIDE.contains(&name.as_str()));
     }
@@ -288,6 +292,7 @@ fn content_of(
         .any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
     let sent = fields.get("content").and_then(Value::as_str);
     match (sent, call.diffs.as_slice()) {
+        // A person would judge the change that is shown, and another text would be written.
         (Some(sent), [diff]) if !is_part && diff.new_text != sent => {
             Err("what is shown and what would be written differ")
         }

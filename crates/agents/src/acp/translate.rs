@@ -52,6 +52,7 @@ pub(super) fn handle_update(
     if state.phase == AcpPhase::Replaying {
         let mut replayed = AdapterOutput::default();
         translate_update(state, &mut replayed, params.update);
+        // Agents use their ids again: a replayed call must not be taken for one of the next turn.
         state.calls.close();
         // The transcript has these entries from the run that wrote them; mode and model are news.
         let reports = replayed
@@ -173,6 +174,7 @@ pub(super) fn learn_tool_call(
 ) {
     let id = update.tool_call_id.clone();
     let known = state.calls.find(&id);
+    // A call that begins under the id of one that is over is another call.
     let known = known.filter(|call| !(begins && call.is_over()));
     let before = known
         .map(|call| shown(call, &state.cwd))
@@ -206,8 +208,10 @@ pub(super) fn learn_tool_call(
         output.record_entry(entry);
     }
     if is_news {
+        // After the entry, so that the transcript shows the call before the ask about it.
         permission::ask_again_if_changed(state, output, &id);
     }
+    // After the asks, which still show what the call was.
     state.calls.settle(&id);
     if let (Some(status), true, false) = (update.status(), is_over, was_over) {
         let text = envelope::truncate(&update.output(), TOOL_RESULT_BYTES_MAX);

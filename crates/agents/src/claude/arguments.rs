@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use countersign_core::Json;
 use serde_json::{Map, Value, json};
 
 use crate::adapter::{McpServer, SessionSpec};
@@ -25,36 +26,40 @@ pub(super) fn arguments(start: &SessionSpec) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    // A value is never a word of its own: one that begins with a hyphen would be an option.
-    let mut add = |name: &str, value: &str| all.push(format!("--{name}={value}"));
-    add("settings", &settings().to_string());
-    add("mcp-config", &servers(&start.mcp_servers).to_string());
+    all.push(option("settings", &settings().to_string()));
+    all.push(option("mcp-config", &servers(start).to_string()));
+    // In any other mode the agent would run tools without asking; `start` warns about it.
     let mode = start.mode.as_deref().filter(|mode| MODES.contains(mode));
-    add("permission-mode", mode.unwrap_or(MODES[0]));
+    all.push(option("permission-mode", mode.unwrap_or(MODES[0])));
     if let Some(model) = &start.model {
-        add("model", model);
+        all.push(option("model", model));
     }
     if let Some(prompt) = &start.system_prompt {
-        add("append-system-prompt", prompt);
+        all.push(option("append-system-prompt", prompt));
     }
     // What there is, by name. `--allowedTools` would be what runs without an ask.
     if !start.allowed_tools.is_empty() {
-        add("tools", &names(&start.allowed_tools));
+        all.push(option("tools", &names(&start.allowed_tools)));
     }
     if !start.disallowed_tools.is_empty() {
-        add("disallowedTools", &start.disallowed_tools.join(","));
+        all.push(option("disallowedTools", &start.disallowed_tools.join(",")));
     }
     if let Some(session) = &start.session {
-        add("resume", session);
+        all.push(option("resume", session));
     }
     let is_new = start.session.is_none() || start.fork;
     if let Some(session) = start.new_session.as_ref().filter(|_| is_new) {
-        add("session-id", session);
+        all.push(option("session-id", session));
     }
     if start.session.is_some() && start.fork {
         all.push("--fork-session".to_owned());
     }
     all
+}
+
+/// One argument: a value of its own that begins with a hyphen would be read as another option.
+fn option(name: &str, value: &str) -> String {
+    format!("--{name}={value}")
 }
 
 /// An ask for a tool beats whatever else allows it. Hooks are another matter: one of them may allow
@@ -67,12 +72,28 @@ fn settings() -> Value {
     })
 }
 
-fn servers(servers: &[McpServer]) -> Value {
-    let servers = servers.iter().map(|server| {
-        let how = json!({"type": "stdio", "command": server.command, "args": server.args});
-        (server.name.clone(), how)
+fn servers(start: &SessionSpec) -> Value {
+    let given = start.given_servers.as_ref();
+    let mut servers = match given.and_then(Json::parse_unique_keys) {
+        Some(Value::Object(servers)) => servers,
+        _ => Map::new(),
+    };
+    // Last, so that nothing takes the place of the host's own.
+    servers.extend(server_entries(&start.mcp_servers));
+    json!({"mcpServers": servers})
+}
+
+/// The servers by name, as Claude Code's own configuration has them.
+pub(crate) fn server_entries(servers: &[McpServer]) -> Map<String, Value> {
+    let entries = servers.iter().map(|server| {
+        // Its tool search leaves the tools of servers out of what the model is offered, so that an
+        // agent would begin without any way to ask or to start others.
+        let entry = json!({
+            "type": "stdio", "command": server.command, "args": server.args, "alwaysLoad": true,
+        });
+        (server.name.clone(), entry)
     });
-    json!({"mcpServers": servers.collect::<Map<_, _>>()})
+    entries.collect()
 }
 
 /// Tools of servers are not among those that can be named; they are there with their server.

@@ -24,6 +24,7 @@ pub(super) fn start(
     start: &SessionSpec,
 ) -> Result<Vec<AgentWrite>, CommandError> {
     if state.phase == ClaudePhase::New {
+        // A fork continues another session under an id of its own.
         let known = start.session.clone().filter(|_| !start.fork);
         let Some(session) = known.or(start.new_session.clone()) else {
             let reason = "a new session of it needs an id";
@@ -217,6 +218,7 @@ pub(super) fn handle_request(
 ) -> Option<()> {
     let requested: ControlRequest<'_> = message.parse()?;
     let id = requested.request_id.get();
+    // An id is kept as long as its ask is open, so it has a bound.
     let request = (id.len() <= WORD_BYTES_MAX).then(|| RequestId(id.to_owned()))?;
     let body = requested.request.get();
     let kind: Option<RequestSubtype> = serde_json::from_str(body).ok();
@@ -250,6 +252,8 @@ fn handle_ask(
     line: u64,
     body: &str,
 ) {
+    // What cannot be read, or comes when too much is open, is denied: the agent must not wait for
+    // ever.
     let wanted = serde_json::from_str::<ToolUseRequest<'_>>(body).ok();
     let is_full = state.pending_asks.len() >= AGENT_REQUESTS_MAX;
     let Some(wanted) = wanted.filter(|_| !is_full && !state.is_interrupted()) else {
@@ -319,6 +323,8 @@ fn details(tool: &str, input: &Value, body: &str) -> Json {
         }
     }
     details.extend(change(input).map(|change| ("diffs".to_owned(), json!([change]))));
+    // What does not fit is dropped as a whole: half of it could mislead whoever decides. The input
+    // is shown apart from it.
     let all = Json::from_value(&Value::Object(details)).unwrap_or_default();
     if all.text().len() <= JSON_BYTES_MAX {
         return all;

@@ -71,6 +71,8 @@ pub(super) fn handle_assistant(
 ) -> Option<()> {
     let whole: WholeMessage<'_> = message.parse()?;
     let blocks: Vec<&RawValue> = serde_json::from_str(whole.message.content.get()).ok()?;
+    // Each block is read from its own text: an input that was parsed and printed again is not what
+    // runs.
     for raw in blocks {
         match serde_json::from_str(raw.get()) {
             Ok(MessageBlock::Text { text }) => {
@@ -108,6 +110,7 @@ fn record_tool_use(
     if name == "TodoWrite" {
         plan(output, &fields);
     }
+    // Beyond the bound a call is only not closed at the end of its turn.
     if state.calls.len() < TOOL_CALLS_KNOWN_MAX {
         state.calls.insert(id.clone());
     }
@@ -132,9 +135,13 @@ pub(super) fn title(tool: &str, input: &Value) -> String {
         "query",
         "description",
     ];
+    // What a tool asks people is what it is about.
+    let question = input.pointer("/questions/0/question");
     let mut texts = names
         .iter()
-        .filter_map(|name| input.get(*name)?.as_str())
+        .filter_map(|name| input.get(*name))
+        .chain(question)
+        .filter_map(Value::as_str)
         .filter(|text| !text.is_empty());
     match texts.next() {
         Some(text) => truncate_noise(&format!("{tool}: {text}")),
@@ -199,6 +206,7 @@ pub(super) fn handle_user(
                 if whole.is_replay
                     || message.parent.is_some()
                     || text.starts_with("[Request interrupted") => {}
+            // As a notice: an agent must not be able to invent what a person said.
             Ok(MessageBlock::Text { text }) => {
                 let text = format!("the agent says that it was told: {text}");
                 output.record_notice(truncate_noise(&text));

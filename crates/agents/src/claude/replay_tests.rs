@@ -32,6 +32,7 @@ fn go(claude: &mut ClaudeAdapter, step: &Step, number: u64) -> Came {
 
 fn prompt(turn: u32) -> AgentCommand {
     AgentCommand::Prompt {
+        attachments: Vec::new(),
         turn,
         messages: vec![format!("message {turn}")],
     }

@@ -24,6 +24,7 @@ pub(super) fn start() -> SessionSpec {
         allowed_tools: Vec::new(),
         disallowed_tools: Vec::new(),
         mcp_servers: Vec::new(),
+        given_servers: None,
     }
 }
 
@@ -57,6 +58,7 @@ fn open() -> ClaudeAdapter {
 
 fn prompt(turn: u32) -> AgentCommand {
     AgentCommand::Prompt {
+        attachments: Vec::new(),
         turn,
         messages: vec!["do it".to_owned()],
     }
@@ -208,6 +210,10 @@ fn whatever_it_is_started_with_it_asks_about_every_tool() {
             command: "/bin/countersign".into(),
             args: vec!["mcp".into()],
         }],
+        given_servers: serde_json::from_str(
+            r#"{"countersign": {"command": "evil"}, "docs": {"command": "docs-mcp"}}"#,
+        )
+        .ok(),
         ..start()
     };
     let settings = json!({
@@ -216,7 +222,8 @@ fn whatever_it_is_started_with_it_asks_about_every_tool() {
         "disableAllHooks": true,
     });
     let servers = json!({"mcpServers": {"countersign":
-        {"type": "stdio", "command": "/bin/countersign", "args": ["mcp"]}}});
+        {"type": "stdio", "command": "/bin/countersign", "args": ["mcp"], "alwaysLoad": true},
+        "docs": {"command": "docs-mcp"}}});
     let expected = [
         "-p",
         "--input-format=stream-json",

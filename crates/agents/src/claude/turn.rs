@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::state::{ClaudePhase, ClaudeState, ClaudeTurn};
 use super::{ClaudeMessage, control, wire};
 use crate::adapter::{
-    AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, TurnEnd, WriteKind,
-    to_micro_usd,
+    AdapterOutput, AgentEvent, AgentReport, AgentWrite, AttachedFile, CommandError, TurnEnd,
+    WriteKind, to_micro_usd,
 };
 use crate::truncate::{truncate, truncate_noise};
 
@@ -20,7 +20,10 @@ pub(super) fn prompt(
     state: &mut ClaudeState,
     turn: u32,
     messages: &[String],
+    attachments: &[AttachedFile],
 ) -> Result<Vec<AgentWrite>, CommandError> {
+    // The same turn again is no error: a host that was replaced gives its orders once more, and the
+    // runner writes each prompt only once.
     let runs = state.turn.is_some_and(|running| running.number != turn);
     if state.phase != ClaudePhase::Open || runs {
         return Err(CommandError::NotReady);
@@ -31,7 +34,7 @@ pub(super) fn prompt(
         interrupted: false,
     });
     let id = wire::prompt_id(&state.session, turn);
-    let bytes = wire::prompt(&id, messages);
+    let bytes = wire::prompt(&id, messages, attachments);
     Ok(vec![AgentWrite::own("prompt", turn, bytes)])
 }
 
@@ -67,8 +70,11 @@ pub(super) fn handle_lifecycle(
 ) -> Option<()> {
     let of: CommandLifecycle = message.parse()?;
     let session = &state.session;
-    let is_ours = |turn: &ClaudeTurn| wire::prompt_id(session, turn.number) == of.command_uuid;
-    let Some(turn) = state.turn.as_mut().filter(|turn| is_ours(turn)) else {
+    let ours = state
+        .turn
+        .as_mut()
+        .filter(|turn| wire::prompt_id(session, turn.number) == of.command_uuid);
+    let Some(turn) = ours else {
         return Some(());
     };
     match of.state.as_str() {
@@ -172,6 +178,7 @@ fn reason(turn: ClaudeTurn, ended: &TurnResult) -> String {
     let stopped = ended.terminal_reason.as_deref();
     let is_stopped = stopped.is_some_and(|why| why.starts_with("aborted"));
     let word = match ended.subtype.as_deref() {
+        // An interrupted turn may end as an error, which is not a failure of the agent.
         _ if is_stopped || (turn.interrupted && ended.is_error) => "cancelled",
         Some("error_max_turns") => "max_turn_requests",
         _ if ended.is_error => "error",

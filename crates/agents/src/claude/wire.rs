@@ -3,7 +3,7 @@
 use countersign_core::Json;
 use serde_json::{Value, json};
 
-use crate::adapter::RequestId;
+use crate::adapter::{AttachedFile, RequestId};
 
 /// The id of the one request that opens the connection.
 pub(super) const START: &str = "countersign-start";
@@ -39,11 +39,11 @@ pub(super) fn error(request: &RequestId, message: &str) -> Vec<u8> {
 }
 
 /// Begins a turn.
-pub(super) fn prompt(id: &str, messages: &[String]) -> Vec<u8> {
+pub(super) fn prompt(id: &str, messages: &[String], attachments: &[AttachedFile]) -> Vec<u8> {
     let texts = messages
         .iter()
         .map(|text| json!({"type": "text", "text": text}));
-    let content: Vec<Value> = texts.collect();
+    let content: Vec<Value> = texts.chain(attachments.iter().map(attachment)).collect();
     line(&json!({
         "type": "user",
         "message": {"role": "user", "content": content},
@@ -51,6 +51,21 @@ pub(super) fn prompt(id: &str, messages: &[String]) -> Vec<u8> {
         "session_id": "",
         "uuid": id,
     }))
+}
+
+/// Images as such; texts with their path before them; everything else by its path, which the agent can
+/// read.
+fn attachment(file: &AttachedFile) -> Value {
+    if let Some(data) = file.image() {
+        let source = json!({"type": "base64", "media_type": file.mime_type, "data": data});
+        return json!({"type": "image", "source": source});
+    }
+    let path = file.path.display();
+    let text = match file.text() {
+        Some(text) => format!("Attached file {path}:\n\n{text}"),
+        None => format!("Attached file: {path}"),
+    };
+    json!({"type": "text", "text": text})
 }
 
 /// The agent's id as it was sent.
@@ -71,13 +86,12 @@ pub(super) fn new_session_id(of: &str) -> String {
 /// A UUID of the kind whose content is its maker's own (version 8).
 fn uuid(of: &Value) -> String {
     let digest = Json::from_value(of).unwrap_or_default().canonical_digest();
-    let part = |range| digest.get(range).unwrap_or_default();
     format!(
         "{}-{}-8{}-a{}-{}",
-        part(0..8),
-        part(8..12),
-        part(13..16),
-        part(17..20),
-        part(20..32)
+        &digest[..8],
+        &digest[8..12],
+        &digest[13..16],
+        &digest[17..20],
+        &digest[20..32]
     )
 }

@@ -84,7 +84,7 @@ fn handle_path(handle: impl AsFd) -> PathBuf {
 
 /// There is no handle without effect here; this one at least does not wait.
 #[cfg(not(target_os = "linux"))]
-fn look(path: &Path) -> rustix::io::Result<OwnedFd> {
+fn open_handle(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::empty())
 }

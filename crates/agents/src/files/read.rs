@@ -35,6 +35,7 @@ pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileE
     if place.kind() != FileType::RegularFile {
         return Err(FileError::NotRegular { path: path.into() });
     }
+    // Before a person is asked: what is too large is refused either way.
     check_size(path, u64::try_from(place.stat.st_size).unwrap_or(u64::MAX))?;
     let handle = place
         .reopen(OFlags::RDONLY)

@@ -194,6 +194,7 @@ fn write_draft(
     content: &str,
 ) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A new file gets what the agent's own programs would give it; an existing one keeps its own.
     let mode = if target.exists() { 0o600 } else { 0o666 };
     let mut file = File::from(openat(folder, draft, flags, Mode::from_raw_mode(mode))?);
     file.write_all(content.as_bytes())?;

@@ -16,7 +16,7 @@ use super::Runner;
 use super::wire::LaunchRequest;
 use crate::child::ChildHandle;
 use crate::lines::LogSplitter;
-use crate::process::{LaunchSpec, launch_bare};
+use crate::process::{self, LaunchSpec};
 use crate::shells::LocalShells;
 use crate::stream::{FdReader, FdWriter};
 
@@ -41,7 +41,7 @@ impl LaunchedAgent {
             env: launch.env,
             tree: &runner.tree,
         };
-        let (ends, child) = launch_bare(&spec).map_err(|error| error_chain(&error))?;
+        let (ends, child) = process::launch(&spec).map_err(|error| error_chain(&error))?;
         let agent = Arc::new(Self {
             child,
             shells: LocalShells::new(runner.tree.clone(), spec.env),
@@ -84,6 +84,7 @@ impl LaunchedAgent {
     /// Its input is closed, then it is asked to go, then it is killed, with `grace` before each next
     /// step.
     pub(super) async fn stop(&self, grace: Duration) {
+        // The input first: most agents end by themselves then, and keep their session.
         self.closing.cancel();
         for signal in [Signal::TERM, Signal::KILL] {
             if timeout(grace, self.child.wait()).await.is_ok() {
@@ -103,6 +104,8 @@ async fn write_queued(
     let more = runner.state().writes.more.clone();
     loop {
         let Some(item) = runner.next_write() else {
+            // Only once the queue is empty: what was queued before the stop still reaches the
+            // agent.
             if closing.is_cancelled() {
                 break;
             }
@@ -177,6 +180,7 @@ fn log(runner: &Runner, cutter: &mut LogSplitter, mut bytes: &[u8]) {
 
 fn drain(source: &FdReader, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
     let mut drained = 0;
+    // Bounded, because a process that escaped the tree could go on writing into the pipe.
     while drained < limits::AGENT_DRAIN_BYTES_MAX {
         let read = source.read_now(buffer);
         if read == 0 {

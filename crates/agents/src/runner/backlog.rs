@@ -116,6 +116,7 @@ impl OutputBacklog {
 
     /// The rest of the file, once it is short, lies better in memory.
     fn move_spill_to_memory(&mut self) {
+        // Half of what fits, so that output around that size does not move back and forth.
         let short = self.spill.bytes <= self.bounds.memory as u64 / 2;
         if !self.memory.is_empty() || !short {
             return;
@@ -175,6 +176,8 @@ impl SpillFile {
                     self.bytes += written as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The disk is full, perhaps. What is left stays in memory, and `room` makes the
+                // agent wait.
                 _ => break,
             }
         }

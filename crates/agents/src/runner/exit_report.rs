@@ -34,7 +34,6 @@ pub struct ExitReport {
     pub log: String,
     /// What was written to the agent, and what each meant.
     pub written: Vec<(WriteId, WriteKind)>,
-    pub claimed: Vec<WriteId>,
 }
 
 /// All but the bytes.
@@ -46,7 +45,6 @@ pub(super) struct ExitReportHeader {
     pub(super) why: Option<String>,
     pub(super) log: String,
     pub(super) written: Vec<(WriteId, WriteKind)>,
-    pub(super) claimed: Vec<WriteId>,
 }
 
 pub(super) fn write(
@@ -77,6 +75,7 @@ fn write_to(path: &Path, head: &ExitReportHeader, backlog: &OutputBacklog) -> io
     loop {
         let chunk = backlog.read_from(offset, CHUNK)?;
         if chunk.is_empty() {
+            // Before the rename, because the only other copy ends with this process.
             return file.sync_all();
         }
         file.write_all(&chunk)?;
@@ -122,7 +121,6 @@ fn read_from(file: File) -> io::Result<ExitReport> {
         why: head.why,
         log: head.log,
         written: head.written,
-        claimed: head.claimed,
     })
 }
 

@@ -82,6 +82,7 @@ pub fn remove_run_files(record: &RunnerRecord) {
         }
     }
     match read::<RunnerRecord>(&record.folder, RECORD_FILE) {
+        // The mark in it is random, so that an equal one is of this very run.
         Some(found) if found.tree == record.tree => {
             log_failure(&record.folder, fs::remove_dir_all(&record.folder));
         }
@@ -173,6 +174,7 @@ pub fn clear_orphans(folder: &Path, sockets: &[PathBuf], kept: &[&RunnerRecord])
     }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
+        // Without the file no runner was started, or it has begun to clear up.
         let is_over = !read(&path, RUNNER_FILE).is_some_and(is_alive);
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && is_over && !is_kept(&path, kept) {

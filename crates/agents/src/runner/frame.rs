@@ -50,6 +50,7 @@ pub(super) async fn read_frame<T: DeserializeOwned>(
         .checked_sub(LENGTH)
         .and_then(|rest| rest.checked_sub(head_bytes))
         .ok_or_else(|| invalid("a frame is shorter than its head"))?;
+    // Both lengths were checked against the bound, so that nobody can make us reserve more.
     let head = read_bytes(from, head_bytes).await?;
     let body = read_bytes(from, body_bytes).await?;
     Ok(Some((serde_json::from_slice(&head)?, body)))

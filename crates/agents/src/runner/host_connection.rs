@@ -29,6 +29,8 @@ pub(super) async fn serve(runner: Arc<Runner>, stream: UnixStream, turn: OwnedSe
     let Ok(greeted) = timeout(patience, read_hello(&mut from)).await else {
         return;
     };
+    // Given back before anything else: a host stays for hours, and others must be able to say
+    // hello.
     drop(turn);
     let welcomed = greeted.and_then(|greeting| runner.state().welcome(&greeting));
     let joined = match welcomed {
@@ -99,6 +101,7 @@ async fn perform_all(
                 Ok(()) => continue,
                 Err(why) => why,
             },
+            // The connection still works, so the host is told. Any other error ended it.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
             Ok(None) | Err(_) => return,
         };

@@ -58,6 +58,7 @@ impl Runner {
         launch: LaunchRequest,
     ) -> Result<ProcessKey, String> {
         // A host that lost its link may ask again: the agent is started once per runner, ever.
+        // The lock may be released in between: the runner has one thread, and nothing here waits.
         let (came_to, stopped) = {
             let state = self.state();
             (state.launched.clone(), state.stopped)
@@ -91,6 +92,7 @@ impl Runner {
             let mut state = self.state();
             state.stopped = true;
             if state.launched.is_none() {
+                // A host that waits for an exit gets one, although there never was a process.
                 state.set_exited(ProcessExit::default(), None);
             }
             state.agent.clone()
@@ -116,6 +118,7 @@ impl Runner {
             if room > 0 {
                 return usize::try_from(room).unwrap_or(usize::MAX);
             }
+            // A notice that came since `room` was read is kept by `Notify`, so it is not missed.
             notice.notified().await;
         }
     }
@@ -184,15 +187,11 @@ impl Runner {
             from,
             bytes: state.backlog.end() - from,
             exit,
+            // The earliest cause first: an agent that was not started did not end for the later
+            // reasons.
             why: not_launched.or(why).or(trouble),
             log: state.log.clone(),
             written: state.writes.list(),
-            claimed: state
-                .claimed
-                .list()
-                .into_iter()
-                .map(|(name, _)| name)
-                .collect(),
         };
         exit_report::write(&self.record.folder, &head, &state.backlog)
     }

@@ -99,13 +99,13 @@ pub struct WriteReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The agent does not read, and too much waits for it already. Nothing was written.
-    #[error("the agent does not read what it is sent")]
+    #[error("the agent does not read its input")]
     Full,
     /// The agent went away; some may be in the pipe.
-    #[error("the agent has gone")]
+    #[error("the agent has ended")]
     Gone,
     /// The link is gone; nobody knows yet.
-    #[error("the link to the agent's runner is gone")]
+    #[error("the connection to the agent's runner was lost")]
     Lost,
 }
 
@@ -116,7 +116,7 @@ pub struct LaunchRefused(pub String);
 
 impl LaunchRefused {
     fn lost() -> Self {
-        Self("the link to the agent's runner is gone".to_owned())
+        Self("the connection to the agent's runner was lost".to_owned())
     }
 }
 
@@ -172,6 +172,7 @@ impl Future for PendingWrite {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0)
             .poll(context)
+            // A sender is dropped without an answer only if the link has ended.
             .map(|told| told.unwrap_or(Err(WriteError::Lost)))
     }
 }

@@ -36,6 +36,7 @@ fn check_ancestors(peer: u32) -> Result<(), String> {
         let Some(stat) = read_stat(pid) else {
             return Err(format!("process {pid} cannot be looked at"));
         };
+        // Where process ids have a namespace of their own, the outermost parent is 0.
         if pid == 1 || stat.parent == 0 {
             return Ok(());
         }

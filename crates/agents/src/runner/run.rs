@@ -68,12 +68,9 @@ pub async fn run(folder: &Path) -> Result<(), RunnerFailure> {
     // Whoever started it may have gone; the next host finds it.
     drop(io::stdout().write_all(line.as_bytes()));
     drop(io::stdout().flush());
-    let life = prepared?;
-    leave_stdio().map_err(|source| RunnerFailure::System {
-        what: "leave the standard streams",
-        source,
-    })?;
-    life.run_to_end().await
+    let runner = prepared?;
+    leave_stdio().map_err(system_failure("leave the standard streams"))?;
+    runner.run_to_end().await
 }
 
 struct RunnerLoop {
@@ -102,7 +99,6 @@ impl RunnerSignals {
 }
 
 fn prepare(folder: &Path) -> Result<RunnerLoop, RunnerFailure> {
-    let system = |what| move |source: io::Error| RunnerFailure::System { what, source };
     let record = read_record(folder).map_err(|source| RunnerFailure::Record {
         folder: folder.to_owned(),
         source,
@@ -110,22 +106,27 @@ fn prepare(folder: &Path) -> Result<RunnerLoop, RunnerFailure> {
     // A session of its own, so that signals to the host's terminal do not reach it. Refused if whoever
     // started us did so already.
     let _ = setsid();
-    let ward = RunnerParent {
+    let parent = RunnerParent {
         parent: getpid(),
+        // What the runner writes is for its user only; its agent gets the mask back.
         umask: umask(Mode::from_bits_truncate(0o077)),
     };
-    become_reaper().map_err(system("adopt what the agent leaves"))?;
+    become_reaper().map_err(system_failure("adopt what the agent leaves"))?;
     // No folder is kept busy by us.
-    std::env::set_current_dir("/").map_err(system("leave the folder it was started in"))?;
-    let signals = RunnerSignals::new().map_err(system("listen to signals"))?;
+    std::env::set_current_dir("/").map_err(system_failure("leave the folder it was started in"))?;
+    let signals = RunnerSignals::new().map_err(system_failure("listen to signals"))?;
     let socket = RunnerSocket::bind(&record.sockets).map_err(RunnerFailure::Socket)?;
-    let tree = ProcessTree::from_record(&record.tree, ward);
+    let tree = ProcessTree::from_record(&record.tree, parent);
     let runner = Arc::new(Runner::new(record, tree));
     Ok(RunnerLoop {
         runner,
         socket,
         signals,
     })
+}
+
+fn system_failure(what: &'static str) -> impl FnOnce(io::Error) -> RunnerFailure {
+    move |source| RunnerFailure::System { what, source }
 }
 
 fn read_record(folder: &Path) -> io::Result<RunnerRecord> {
@@ -293,6 +294,7 @@ fn serve_caller(runner: &Arc<Runner>, stream: UnixStream) {
     let Ok(turn) = runner.greetings.clone().try_acquire_owned() else {
         return;
     };
+    // At once: later the caller may have ended, and its process id may be another's.
     let checked = peers::check(&stream);
     let tasks = runner.tree.tasks();
     let runner = runner.clone();

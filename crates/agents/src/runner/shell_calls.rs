@@ -81,6 +81,7 @@ fn answer(
 async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> CallOutcome {
     let shells = &agent.shells;
     let done = match call {
+        // It could be started after everything of the agent was ended.
         ShellCall::Create { .. } if runner.state().stopped => {
             let reason = "the agent is being ended".to_owned();
             return Err(ShellFailure::Failed(reason));

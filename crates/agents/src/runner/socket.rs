@@ -42,6 +42,7 @@ impl RunnerSocket {
         check_folder(folder)?;
         remove_old(path)?;
         let listener = UnixListener::bind(path)?;
+        // The folder already keeps others out, so that the moment before this does no harm.
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         let place = find_place(path)?;
         let path = path.to_owned();

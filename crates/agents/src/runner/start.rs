@@ -52,7 +52,7 @@ pub struct RunnerStartSpec {
 pub enum RunnerStartError {
     /// Its folder could not be made as it has to be.
     #[error(
-        "could not make the folder `{}` for the agent's runner; see who may write there",
+        "could not create the folder `{}` for the agent's runner; check the permissions there",
         folder.display()
     )]
     Folder {
@@ -118,6 +118,7 @@ pub async fn start(spec: &RunnerStartSpec) -> Result<RunnerProcess, RunnerStartE
         Ok(()) => wait_until_listening(record, &stdout).await,
         Err(error) => Err(error),
     };
+    // A runner that nobody can reach would wait alone until its patience ends.
     if listens.is_err() {
         child.signal_group(Signal::KILL);
     }
@@ -145,6 +146,7 @@ fn spawn(spec: &RunnerStartSpec) -> io::Result<(ChildHandle, FdReader)> {
     let mut command = build(spec)?;
     spawn_hooks::apply(&mut command, ChildSetup::default());
     let mut started = command.spawn()?;
+    // A tracker of its own: nobody waits for a runner, which outlives this host.
     let child = ChildHandle::watch(&started, &TaskTracker::new());
     let source = started
         .stdout
@@ -166,12 +168,14 @@ fn build(spec: &RunnerStartSpec) -> io::Result<Command> {
         .split_first()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there is no program"))?;
     let mut command = Command::new(program);
+    // Otherwise process lists would show it as `exe`.
     if program == OWN_PROGRAM {
         command.arg0(PROGRAM_NAME);
     }
     command
         .args(args)
         .args([OsStr::new("--folder"), spec.record.folder.as_os_str()])
+        // The host's environment may hold secrets, and `/proc` shows a runner's to its agent.
         .env_clear()
         .envs(
             VARIABLES

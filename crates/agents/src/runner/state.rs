@@ -135,6 +135,8 @@ impl RunnerState {
         if let Some(why) = &self.broken {
             return Err(why.clone());
         }
+        // Checked before the current host is dropped: a caller that is refused must not displace
+        // it.
         let kept = self.backlog.from()..=self.backlog.end();
         if !kept.contains(&greeting.heard) {
             return Err(format!(
@@ -251,6 +253,7 @@ impl RunnerState {
         else {
             return Ok(SendStep::Leave);
         };
+        // Answers before output, of which there may be megabytes.
         if let Some(frame) = host.frames.pop_front() {
             return Ok(SendStep::Send(frame.bytes));
         }
@@ -285,7 +288,7 @@ impl RunnerState {
 
     /// What the agent said is not there any more: no host can continue from here.
     fn break_link(&mut self, error: &io::Error) -> io::Result<SendStep> {
-        let why = format!("what the agent said cannot be read back: {error}");
+        let why = format!("the output of the agent cannot be read back: {error}");
         self.broken = Some(why.clone());
         if let Some(host) = &mut self.host {
             host.refused = true;
@@ -314,11 +317,13 @@ impl RunnerState {
 
     /// The agent wrote something for its log.
     pub(super) fn append_log(&mut self, text: String) {
+        // Kept without a host as well: it explains how the agent ended.
         keep_tail(&mut self.log, &text);
         let Some(host) = &mut self.host else {
             return;
         };
         if host.frames.len() >= limits::RUNNER_LOG_QUEUED {
+            // Of all that a host is sent, only the log may have gaps.
             host.left_out += 1;
             return;
         }
@@ -344,6 +349,7 @@ impl RunnerState {
                 self.release_committed(through, open);
                 Ok(())
             }
+            // Another host came meanwhile, and its hello said what is committed.
             None => Ok(()),
         }
     }

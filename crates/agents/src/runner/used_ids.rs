@@ -45,6 +45,7 @@ impl UsedIds {
 
     /// Forgets lines that are committed, save those that are open.
     pub(super) fn forget(&mut self, through: u64, open: &[u64]) {
+        // Never back: an id that was forgotten would be free again, and its write repeated.
         self.through = self.through.max(through);
         self.open = open.iter().copied().collect();
         let (through, open) = (self.through, &self.open);

@@ -32,6 +32,7 @@ impl ScriptSession {
                     response = &mut response => response,
                     () = tokio::time::sleep(Duration::from_millis(ms)) => {
                         self.wire.notify("$/cancel_request", &json!({"requestId": id})).await;
+                        // A request that was taken back is answered all the same.
                         response.await
                     }
                 }

@@ -56,14 +56,15 @@ impl ScriptSession {
         let Some(id) = created.pointer("/result/terminalId").cloned() else {
             return;
         };
-        let named = || json!({"terminalId": id});
+        let named = json!({"terminalId": id});
         if terminal.kill {
-            self.call_and_say("terminal/kill", named()).await;
+            self.call_and_say("terminal/kill", named.clone()).await;
         }
-        self.call_and_say("terminal/wait_for_exit", named()).await;
-        self.call_and_say("terminal/output", named()).await;
+        self.call_and_say("terminal/wait_for_exit", named.clone())
+            .await;
+        self.call_and_say("terminal/output", named.clone()).await;
         if !terminal.keep {
-            self.call_and_say("terminal/release", named()).await;
+            self.call_and_say("terminal/release", named).await;
         }
     }
 

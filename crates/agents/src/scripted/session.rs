@@ -68,6 +68,7 @@ impl ScriptSession {
             return false;
         }
         *prompt = Some(id.clone());
+        // A cancellation that was meant for the turn before must not end this one.
         self.cancelled.send_replace(false);
         true
     }
@@ -307,6 +308,7 @@ pub(super) async fn recall(state: Option<&Path>, session: &str) -> Option<Vec<St
 }
 
 fn file_of(state: Option<&Path>, session: &str) -> Option<PathBuf> {
+    // The session id comes from the host and becomes a file name.
     let is_plain = session
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -317,11 +319,27 @@ fn file_of(state: Option<&Path>, session: &str) -> Option<PathBuf> {
 
 fn prompt_text(params: &Value) -> String {
     let blocks = params["prompt"].as_array();
-    let texts = blocks
-        .into_iter()
-        .flatten()
-        .filter_map(|block| block["text"].as_str());
+    let texts = blocks.into_iter().flatten().map(block_text);
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// A text as it is, and what any other block is.
+fn block_text(block: &Value) -> String {
+    if let Some(text) = block["text"].as_str() {
+        return text.to_owned();
+    }
+    let kind = block["type"].as_str().unwrap_or_default();
+    let resource = &block["resource"];
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match kind {
+        "resource" => format!("[resource {}]", word(&resource["text"])),
+        "image" => format!(
+            "[image {} {}]",
+            word(&block["mimeType"]),
+            word(&block["data"])
+        ),
+        kind => format!("[{kind} {}]", word(&block["uri"])),
+    }
 }
 
 fn steps_of(script: &AgentScript, prompt: &str) -> Result<Vec<ScriptStep>, serde_json::Error> {

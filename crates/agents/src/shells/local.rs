@@ -77,6 +77,7 @@ impl LocalShells {
         // Where a name comes twice the last counts.
         spec.env.splice(..0, self.env.iter().cloned());
         let id = self.start(&spec)?;
+        // A host repeats only what it has not committed, which are its newest calls.
         if keys.len() >= limits::TERMINAL_KEYS_KEPT {
             keys.pop_front();
         }
@@ -242,6 +243,7 @@ fn lock(output: &Mutex<OutputTail>) -> MutexGuard<'_, OutputTail> {
 fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<ChildHandle>, FdReader)> {
     let (ours, theirs) = io::pipe()?;
     let source = FdReader::new(ours.into())?;
+    // Dropped at the end of this function: a copy held by us would keep the output open for ever.
     let theirs = OwnedFd::from(theirs);
     let started = tree.spawn(&|| build(spec, &theirs))?;
     Ok((Arc::new(ChildHandle::watch(&started, tree.tasks())), source))
@@ -265,6 +267,7 @@ fn build(spec: &CommandSpec, theirs: &OwnedFd) -> io::Result<Command> {
 fn find_shell(spec: &CommandSpec) -> PathBuf {
     let path = find_variable(&spec.env, "PATH").unwrap_or_default();
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    // Before the agent's `PATH`, where an agent could put a `bash` of its own.
     [PathBuf::from("/bin"), PathBuf::from("/usr/bin")]
         .into_iter()
         .chain(folders)
@@ -294,6 +297,7 @@ impl TerminalReader {
                 () = self.read(), if self.open => {}
             }
         };
+        // Before the exit is told, so that whoever waits for it finds the output complete.
         self.read_rest().await;
         tell.send_replace(Some(exit));
         while self.open {

@@ -142,6 +142,7 @@ impl AgentCgroup {
 
     /// Removes it, what was made inside it, and the host's folder if it was the last.
     pub(super) fn remove(&self) {
+        // Children first: the kernel removes only groups without others inside.
         for folder in list_folders(&self.path).iter().rev() {
             if let Err(error) = fs::remove_dir(folder)
                 && error.kind() != io::ErrorKind::NotFound
@@ -197,6 +198,7 @@ fn list_folders(path: &Path) -> Vec<PathBuf> {
 /// The folder of the group we are in, if the mount shows it.
 pub(super) fn find_own() -> Option<PathBuf> {
     let own = find_position(std::process::id())?;
+    // In a container the path may name a group of the host's that merely looks like ours.
     let listed = fs::read_to_string(own.join("cgroup.procs")).ok()?;
     let pid = std::process::id().to_string();
     listed.lines().any(|line| line == pid).then_some(own)

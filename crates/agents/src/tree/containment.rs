@@ -53,6 +53,7 @@ pub fn probe_containment() -> ContainmentMethod {
 fn find_cgroup() -> Result<PathBuf, String> {
     let mark = new_mark().map_err(|error| error.to_string())?;
     let cgroup = AgentCgroup::create("probe", &mark)?;
+    // A group can often be created where no process may be moved into it, so that is tried as well.
     let entered = try_entering(&cgroup);
     cgroup.remove();
     entered.map_err(|error| format!("no process can be moved there: {error}"))?;

@@ -24,6 +24,7 @@ impl TreeRecord {
     pub async fn sweep(&self, root: Option<ProcessKey>) -> Result<usize, TreeError> {
         let held = TreeSweep {
             cgroup: self.find_cgroup(),
+            // Also with a cgroup: a process may have moved itself out of it.
             marked: Some(MarkedProcesses::new(
                 self.variable(),
                 root.into_iter().collect(),

@@ -169,6 +169,7 @@ impl WorktreeCheckout {
         };
         let mut files: BTreeSet<&[u8]> = records(&staged).collect();
         for record in records(whole(&others.bytes, others.cut)) {
+            // Git lists a repository inside the worktree as a folder, and does not look into it.
             if record.ends_with(b"/") {
                 compared.repositories.push(lossy(record));
             } else {
@@ -224,6 +225,7 @@ fn names(call: GitCommand, commit: &str) -> GitCommand {
         "--no-ext-diff",
         "--no-textconv",
         "--no-color",
+        // Looking into a submodule would run git with that repository's configuration.
         "--ignore-submodules=dirty",
     ])
     .args(["--no-renames", "--name-only", "-z", commit, "--"])

@@ -29,11 +29,7 @@ pub async fn create(
     branch: Option<&str>,
 ) -> Result<Worktree, WorktreeError> {
     let repository = GitRepository::find(folder).await?;
-    let head = commit(&repository, "HEAD")
-        .await?
-        .ok_or_else(|| WorktreeError::NoCommit {
-            repository: repository.main.clone(),
-        })?;
+    let head = load_head(&repository).await?;
     let word = to_branch_word(name);
     let chosen = match branch {
         Some(branch) => named_branch(&repository, branch, head).await?,
@@ -52,6 +48,19 @@ pub async fn create(
         return Err(error);
     }
     Ok(worktree)
+}
+
+/// Refuses a folder where no worktree can be created: it is in no repository, or nothing is committed.
+pub async fn check_repository(folder: &Path) -> Result<(), WorktreeError> {
+    let repository = GitRepository::find(folder).await?;
+    load_head(&repository).await.map(drop)
+}
+
+async fn load_head(repository: &GitRepository) -> Result<String, WorktreeError> {
+    let head = commit(repository, "HEAD").await?;
+    head.ok_or_else(|| WorktreeError::NoCommit {
+        repository: repository.main.clone(),
+    })
 }
 
 struct BranchChoice {
@@ -119,6 +128,7 @@ pub(super) async fn commit(
             "rev-parse",
             "--verify",
             "--quiet",
+            // A revision that begins with a hyphen must not be read as an option.
             "--end-of-options",
             &revision,
         ])
@@ -206,20 +216,24 @@ async fn free_branch(
 
 /// Makes the folder, so that nobody else gets it.
 fn make_place(repository: &GitRepository, word: &str) -> Result<PathBuf, WorktreeError> {
-    let io = |source| WorktreeError::io("make a folder beside the repository", source);
     let mut name = repository.main.file_name().unwrap_or_default().to_owned();
     name.push(".worktrees");
     let place = repository.main.with_file_name(name);
-    std::fs::create_dir_all(&place).map_err(io)?;
+    std::fs::create_dir_all(&place).map_err(place_error)?;
     for number in 1..=NAMES_MAX {
         let path = place.join(numbered(word, number));
         match std::fs::create_dir(&path) {
-            Ok(()) => return path.canonicalize().map_err(io),
+            // As git lists it, so that the two can be compared.
+            Ok(()) => return path.canonicalize().map_err(place_error),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(io(error)),
+            Err(error) => return Err(place_error(error)),
         }
     }
-    Err(io(std::io::ErrorKind::AlreadyExists.into()))
+    Err(place_error(std::io::ErrorKind::AlreadyExists.into()))
+}
+
+fn place_error(source: std::io::Error) -> WorktreeError {
+    WorktreeError::io("make a folder beside the repository", source)
 }
 
 fn numbered(word: &str, number: usize) -> String {

@@ -76,6 +76,7 @@ fn call(compared: &FileComparison, base: &str, form: &[&str]) -> GitCommand {
         .git("compare the files")
         .args(["diff"])
         .args(form);
+    // Attributes in the tree could choose a driver of the person's own configuration: a program.
     call.args([
         "--no-ext-diff",
         "--no-textconv",
@@ -159,6 +160,7 @@ fn count_lines<'a>(record: &str, rest: &mut impl Iterator<Item = &'a str>, files
         return;
     };
     let path = if path.is_empty() {
+        // The first record is where the file was.
         rest.nth(1).unwrap_or_default()
     } else {
         path

@@ -288,10 +288,17 @@ pub(super) struct GitRepository {
 impl GitRepository {
     /// The repository that `folder` is in.
     pub(super) async fn find(folder: &Path) -> Result<Self, WorktreeError> {
-        let none = || WorktreeError::NotARepository {
-            folder: folder.to_owned(),
+        Self::locate(folder)
+            .await?
+            .ok_or_else(|| WorktreeError::NotARepository {
+                folder: folder.to_owned(),
+            })
+    }
+
+    async fn locate(folder: &Path) -> Result<Option<Self>, WorktreeError> {
+        let Ok(folder_real) = std::fs::canonicalize(folder) else {
+            return Ok(None);
         };
-        let folder_real = std::fs::canonicalize(folder).map_err(|_| none())?;
         let asked = GitCommand::new("look for a repository", &folder_real)
             .args(["rev-parse", "--path-format=absolute"])
             .args([
@@ -305,13 +312,15 @@ impl GitRepository {
         let (Some(top), Some(common), Some(format), Some(0)) =
             (lines.next(), lines.next(), lines.next(), printed.code)
         else {
-            return Err(none());
+            return Ok(None);
         };
-        let top = std::fs::canonicalize(top).map_err(|_| none())?;
-        let common = std::fs::canonicalize(common).map_err(|_| none())?;
+        let (Ok(top), Ok(common)) = (std::fs::canonicalize(top), std::fs::canonicalize(common))
+        else {
+            return Ok(None);
+        };
         // `core.worktree` in the configuration can point anywhere.
         if !folder_real.starts_with(&top) {
-            return Err(none());
+            return Ok(None);
         }
         let mut repository = Self {
             main: first_checkout(&top, &common),
@@ -321,7 +330,7 @@ impl GitRepository {
             common,
         };
         repository.settings = repository.without_hooks().await?;
-        Ok(repository)
+        Ok(Some(repository))
     }
 
     /// A call in the repository itself, for what a git directory of our own cannot do.

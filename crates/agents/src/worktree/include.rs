@@ -30,30 +30,34 @@ pub(super) async fn copy(repository: &GitRepository, to: &Path) -> Result<(), Wo
     }
     let (from, to) = (repository.top.clone(), to.to_owned());
     let copied = tokio::task::spawn_blocking(move || copy_all(&from, &to, &files)).await;
-    copied.unwrap_or_else(|_| {
-        Err(WorktreeError::io(
-            "copy what `.worktreeinclude` names",
-            io::Error::other("it was given up"),
-        ))
-    })
+    copied.unwrap_or_else(|_| Err(copy_error(io::Error::other("it was given up"))))
 }
 
 fn patterns(top: &Path) -> Result<Option<Vec<u8>>, WorktreeError> {
-    let io = |source| WorktreeError::io("read `.worktreeinclude`", source);
-    let root = open_folder(top).map_err(io)?;
+    let root = open_folder(top).map_err(read_error)?;
     let file = match open_file(&root, Path::new(FILE_NAME)) {
         Ok(Some((file, _))) => file,
         Ok(None) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(error)),
+        Err(error) => return Err(read_error(error)),
     };
     let mut text = Vec::new();
     let room = u64::try_from(limits::WORKTREE_INCLUDE_BYTES_MAX).unwrap_or(u64::MAX);
-    file.take(room + 1).read_to_end(&mut text).map_err(io)?;
+    file.take(room + 1)
+        .read_to_end(&mut text)
+        .map_err(read_error)?;
     if text.len() > limits::WORKTREE_INCLUDE_BYTES_MAX {
         return Err(too_much("the file itself is too large"));
     }
     Ok(Some(text))
+}
+
+fn read_error(source: io::Error) -> WorktreeError {
+    WorktreeError::io("read `.worktreeinclude`", source)
+}
+
+fn copy_error(source: io::Error) -> WorktreeError {
+    WorktreeError::io("copy what `.worktreeinclude` names", source)
 }
 
 fn too_much(what: impl Into<String>) -> WorktreeError {
@@ -118,12 +122,14 @@ pub(super) fn path(bytes: &[u8]) -> PathBuf {
 }
 
 fn copy_all(from: &Path, to: &Path, files: &[PathBuf]) -> Result<(), WorktreeError> {
-    let io = |source| WorktreeError::io("copy what `.worktreeinclude` names", source);
-    let (from, to) = (open_folder(from).map_err(io)?, open_folder(to).map_err(io)?);
+    let (from, to) = (
+        open_folder(from).map_err(copy_error)?,
+        open_folder(to).map_err(copy_error)?,
+    );
     let mut left = limits::WORKTREE_INCLUDE_TOTAL_BYTES_MAX;
     for file in files {
         left = copy_one(&from, &to, file, left)
-            .map_err(io)?
+            .map_err(copy_error)?
             .ok_or_else(|| {
                 too_much(format!(
                     "at most {} bytes",
@@ -148,6 +154,7 @@ fn copy_one(from: &OwnedFd, to: &OwnedFd, file: &Path, left: u64) -> io::Result<
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Some(left)),
         Err(error) => return Err(error),
     };
+    // One byte more than may be copied, so that a file that is too long shows.
     let copied = io::copy(&mut source.take(left.saturating_add(1)), &mut target)?;
     Ok(left.checked_sub(copied))
 }
@@ -181,6 +188,7 @@ fn create_file(root: &OwnedFd, path: &Path, mode: Mode) -> io::Result<File> {
     let (folder, name) =
         walk(root, path, MissingFolder::IsMade)?.ok_or(io::ErrorKind::AlreadyExists)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Without the bits that change whose rights a program gets.
     let plain = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     Ok(File::from(rustix::fs::openat(
         &folder,

@@ -61,6 +61,7 @@ pub async fn remove(
             return Ok(RemovalOutcome::Kept { why });
         }
     }
+    // Also without its files: git still has the worktree listed, and its branch as checked out.
     if repository.admin_folder(path).is_ok() {
         delete_worktree(&repository, path).await?;
     } else if path.exists() {
@@ -77,14 +78,19 @@ pub async fn remove(
     Ok(RemovalOutcome::Removed { branch_kept })
 }
 
+/// What git has begun in a checkout and not ended, by its folder there.
+pub(super) fn half_done(admin: &Path) -> Option<&'static str> {
+    HALF_DONE
+        .iter()
+        .find(|(file, _)| admin.join(file).exists())
+        .map(|(_, what)| *what)
+}
+
 async fn reason_to_keep(
     place: &WorktreeCheckout,
     worktree: &Worktree,
 ) -> Result<Option<String>, WorktreeError> {
-    if let Some((_, what)) = HALF_DONE
-        .iter()
-        .find(|(file, _)| place.admin.join(file).exists())
-    {
+    if let Some(what) = half_done(&place.admin) {
         return Ok(Some(format!("{what} is under way in it")));
     }
     if place.admin.join("locked").exists() {
@@ -161,6 +167,7 @@ async fn find_refs_containing(
         .args([
             "for-each-ref",
             "--format=%(refname)",
+            // Two are enough: the branch itself and one other.
             "--count=2",
             &contains,
         ])
@@ -209,6 +216,7 @@ pub(super) async fn delete_branch(
     tip: &str,
 ) -> Result<(), WorktreeError> {
     let call = repository.git("delete the branch");
+    // With the tip: git refuses if the branch has moved since it was checked.
     call.args(["update-ref", "-d", &full(branch), tip])
         .read()
         .await

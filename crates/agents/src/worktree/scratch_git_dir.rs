@@ -55,10 +55,13 @@ impl ScratchGitDir {
         fs::create_dir_all(self.folder.join("objects/info"))?;
         fs::create_dir_all(self.folder.join("refs"))?;
         fs::create_dir_all(self.folder.join("info"))?;
+        // Git takes a folder for a git directory only if it has a HEAD; this branch never exists.
         fs::write(self.folder.join("HEAD"), "ref: refs/heads/none\n")?;
         fs::write(self.folder.join("config"), config)?;
         let alternates = format!("{}\n", objects.display());
         fs::write(self.folder.join("objects/info/alternates"), alternates)?;
+        // A list of patterns has no power to run anything, and without it ignored files would seem
+        // new.
         if let Ok(exclude) = fs::read(repository.common.join("info/exclude")) {
             fs::write(self.folder.join("info/exclude"), exclude)?;
         }

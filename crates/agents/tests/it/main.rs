@@ -9,7 +9,6 @@
 mod acp;
 mod files;
 mod link;
-mod pipe;
 mod runner;
 mod shells;
 mod support;

@@ -1,5 +1,7 @@
 //! What the tests share.
 
+pub(crate) mod run;
+
 use std::ffi::OsString;
 use std::future::Future;
 use std::time::Duration;

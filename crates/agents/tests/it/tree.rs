@@ -2,13 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
 
-use countersign_agents::{
-    AgentPipe, AgentProcess, ContainmentMethod, LaunchSpec, PipeEvent, ProcessTree, TreeRecord,
-    launch, probe_containment,
-};
+use countersign_agents::{ContainmentMethod, ProcessTree, TreeRecord, probe_containment};
 use countersign_core::event::ProcessKey;
 use tempfile::TempDir;
 
@@ -16,41 +12,86 @@ use crate::support::{cgroup_tree, daemonise, env, guarded, is_alive, key_of, tre
 
 const HOST_KIND: &str = "COUNTERSIGN_TEST_HOST";
 
-/// An agent whose first line is the number of a daemon it left, and that waits.
-async fn start_with_daemon(
-    tree: &ProcessTree,
-    prefix: &str,
-) -> (AgentPipe, AgentProcess, ProcessKey) {
+/// A process of a tree. It waits for its input, which nobody closes, and is reaped when it is dropped.
+struct TreeMember {
+    key: ProcessKey,
+    child: Child,
+}
+
+impl TreeMember {
+    fn start(tree: &ProcessTree, program: &str, args: &[&str]) -> std::io::Result<Self> {
+        let child = tree.spawn(&|| {
+            let mut command = Command::new(program);
+            command
+                .args(args)
+                .current_dir("/")
+                .env_clear()
+                .envs(env())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            Ok(command)
+        })?;
+        let key = key_of(child.id());
+        Ok(Self { key, child })
+    }
+
+    fn shell(tree: &ProcessTree, script: &str) -> Self {
+        Self::start(tree, "sh", &["-c", script]).expect("it should start")
+    }
+
+    fn read_lines<const COUNT: usize>(&mut self) -> [String; COUNT] {
+        let mut output = BufReader::new(self.child.stdout.take().expect("its output")).lines();
+        std::array::from_fn(|_| output.next().expect("a line").expect("text"))
+    }
+
+    /// The process whose number is its first line.
+    fn read_process(&mut self) -> ProcessKey {
+        let [pid] = self.read_lines();
+        key_of(pid.parse().expect("a number"))
+    }
+}
+
+impl Drop for TreeMember {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// An agent that left a daemon, and that waits.
+fn start_with_daemon(tree: &ProcessTree, prefix: &str) -> (TreeMember, ProcessKey) {
     let dir = TempDir::new().expect("a folder");
     let script = format!(
         "cd {}; {}; cat",
         dir.path().display(),
         daemonise("f", prefix)
     );
-    let spec = LaunchSpec {
-        program: "sh".into(),
-        args: vec!["-c".into(), script.into()],
-        cwd: "/".into(),
-        env: env(),
-        tree,
-    };
-    let (mut pipe, process) = launch(&spec).expect("it should start");
-    let Some(PipeEvent::Line(pid)) = guarded(pipe.events.recv()).await else {
-        panic!("a line should come first")
-    };
-    let pid = String::from_utf8(pid).expect("text");
-    let daemon = key_of(pid.parse().expect("a number"));
-    (pipe, process, daemon)
+    let mut agent = TreeMember::shell(tree, &script);
+    let daemon = agent.read_process();
+    (agent, daemon)
+}
+
+#[tokio::test]
+async fn a_process_leads_its_session_and_is_known_by_its_start() {
+    let tree = ProcessTree::create_with_marks().expect("a tree");
+    let mut agent = TreeMember::shell(&tree, "echo $$; cut -d' ' -f5,6 /proc/$$/stat; cat");
+    let pid = agent.key.pid;
+    assert_eq!(
+        agent.read_lines(),
+        [pid.to_string(), format!("{pid} {pid}")]
+    );
+    tree.kill_all().await.expect("nothing left");
+    assert!(!is_alive(agent.key));
 }
 
 #[tokio::test]
 async fn a_daemon_ends_with_its_agent() {
     for tree in trees("daemon") {
-        let (_pipe, process, daemon) = start_with_daemon(&tree, "").await;
-        assert!(tree.holds(daemon.pid) && tree.record().holds(process.key().pid));
+        let (agent, daemon) = start_with_daemon(&tree, "");
+        assert!(tree.holds(daemon.pid) && tree.record().holds(agent.key.pid));
         assert!(!tree.holds(std::process::id()));
         tree.kill_all().await.expect("nothing left");
-        assert_eq!((is_alive(daemon), is_alive(process.key())), (false, false));
+        assert_eq!((is_alive(daemon), is_alive(agent.key)), (false, false));
         if let ContainmentMethod::Cgroup { path } = tree.containment() {
             assert!(!path.exists());
         }
@@ -64,31 +105,18 @@ async fn a_cgroup_holds_a_daemon_that_cleared_its_environment() {
         return;
     };
     let prefix = "env -i PATH=/usr/bin:/bin";
-    let (_pipe, process, daemon) = start_with_daemon(&tree, prefix).await;
+    let (_agent, daemon) = start_with_daemon(&tree, prefix);
     assert!(tree.holds(daemon.pid));
-    process.stop(Duration::ZERO).await.expect("nothing left");
+    tree.kill_all().await.expect("nothing left");
     assert!(!is_alive(daemon));
 }
 
 #[tokio::test]
 async fn marks_reach_a_child_that_cleared_its_environment_and_did_not_detach() {
     let tree = ProcessTree::create_with_marks().expect("a tree");
-    let spec = LaunchSpec {
-        program: "sh".into(),
-        args: vec![
-            "-c".into(),
-            "env -i /bin/sh -c 'echo $$; exec /bin/sleep 1000' & cat".into(),
-        ],
-        cwd: "/".into(),
-        env: env(),
-        tree: &tree,
-    };
-    let (mut pipe, _process) = launch(&spec).expect("it should start");
-    let Some(PipeEvent::Line(pid)) = guarded(pipe.events.recv()).await else {
-        panic!("a line should come first")
-    };
-    let pid = String::from_utf8(pid).expect("text");
-    let child = key_of(pid.parse().expect("a number"));
+    let script = "env -i /bin/sh -c 'echo $$; exec /bin/sleep 1000' & cat";
+    let mut agent = TreeMember::shell(&tree, script);
+    let child = agent.read_process();
     tree.kill_all().await.expect("nothing left");
     assert!(!is_alive(child));
 }
@@ -99,15 +127,9 @@ async fn what_replaces_itself_again_and_again_is_caught() {
         let dir = TempDir::new().expect("a folder");
         let script = dir.path().join("chain");
         std::fs::write(&script, "setsid sh \"$0\" </dev/null >/dev/null 2>&1 &\n").expect("file");
-        let spec = LaunchSpec {
-            program: "sh".into(),
-            args: vec![script.into()],
-            cwd: "/".into(),
-            env: env(),
-            tree: &tree,
-        };
-        let (_pipe, process) = launch(&spec).expect("it should start");
-        process.wait().await;
+        let script = script.to_str().expect("text");
+        let mut first = TreeMember::start(&tree, "sh", &[script]).expect("it should start");
+        first.child.wait().expect("its end");
         tree.kill_all().await.expect("nothing left");
         for _ in 0..5 {
             let left = guarded(tree.record().sweep(None)).await.expect("a look");
@@ -125,14 +147,8 @@ async fn a_tree_in_which_nothing_started_leaves_nothing() {
         panic!("it should have a cgroup")
     };
     assert!(path.exists());
-    let spec = LaunchSpec {
-        program: "no-such-agent".into(),
-        args: Vec::new(),
-        cwd: "/".into(),
-        env: env(),
-        tree: &tree,
-    };
-    launch(&spec).expect_err("there is no such program");
+    let absent = TreeMember::start(&tree, "no-such-agent", &[]);
+    assert!(absent.is_err());
     drop(tree);
     assert!(!path.exists());
 }
@@ -152,9 +168,9 @@ async fn host_that_is_killed() {
     let Some(tree) = tree else {
         return;
     };
-    let (_pipe, process, daemon) = start_with_daemon(&tree, "").await;
+    let (agent, daemon) = start_with_daemon(&tree, "");
     let record = serde_json::to_string(&tree.record()).expect("JSON");
-    let key = process.key();
+    let key = agent.key;
     let facts = format!("{} {} {}", key.pid, key.start_time, daemon.pid);
     writeln!(out, "\nhost {facts} {record}").expect("a line");
     std::future::pending::<()>().await;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use countersign_agents::worktree::{
-    self, DiffFile, DiscardWork, FileStatus, RemovalOutcome, WorktreeDiff, WorktreeError,
-    WorktreeStatus,
+    self, DiffFile, DiscardWork, FileStatus, MergeOutcome, RemovalOutcome, WorktreeDiff,
+    WorktreeError, WorktreeStatus,
 };
 use countersign_core::event::Worktree;
 use tempfile::TempDir;
@@ -481,4 +481,107 @@ async fn a_worktree_whose_link_was_bent_is_still_judged_by_its_own_files() {
         worktree::remove(&made, DiscardWork::No).await.unwrap(),
         kept
     );
+}
+
+/// An agent's worktree with one commit on its branch.
+async fn with_work(scratch: &Scratch, text: &str) -> Worktree {
+    git(&scratch.repo, &["config", "user.name", "t"]);
+    git(&scratch.repo, &["config", "user.email", "t@example.org"]);
+    let worktree = scratch.worktree().await;
+    write(Path::new(&worktree.path), "src/lib.rs", text);
+    commit(Path::new(&worktree.path), "work");
+    worktree
+}
+
+#[tokio::test]
+async fn a_branch_is_merged_by_moving_forward_or_with_a_commit() {
+    let scratch = Scratch::new();
+    let worktree = with_work(&scratch, "fn a() {}\nfn c() {}\n").await;
+    let work = git(Path::new(&worktree.path), &["rev-parse", "HEAD"]);
+    // A change that is not in the way stays.
+    scratch.write("README.md", "mine\n");
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    let expected = MergeOutcome::Merged {
+        into: "main".into(),
+        commit: work.clone(),
+        fast_forward: true,
+    };
+    assert_eq!((merged, scratch.head()), (expected, work));
+    assert_eq!(
+        git(&scratch.repo, &["status", "--porcelain"]),
+        " M README.md"
+    );
+    let again = worktree::merge(&worktree, None).await.unwrap();
+    let into = "main".to_owned();
+    assert_eq!(again, MergeOutcome::UpToDate { into });
+
+    scratch.commit("mine");
+    let before = scratch.head();
+    write(Path::new(&worktree.path), "new", "new\n");
+    commit(Path::new(&worktree.path), "more");
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    let MergeOutcome::Merged {
+        commit,
+        fast_forward: false,
+        ..
+    } = merged
+    else {
+        panic!("{merged:?}");
+    };
+    let parents = git(&scratch.repo, &["rev-list", "--parents", "-1", "HEAD"]);
+    let work = git(Path::new(&worktree.path), &["rev-parse", "HEAD"]);
+    assert_eq!(parents, format!("{commit} {before} {work}"));
+    assert_eq!(git(&scratch.repo, &["status", "--porcelain"]), "");
+    assert_eq!(
+        fs::read_to_string(scratch.repo.join("new")).unwrap(),
+        "new\n"
+    );
+}
+
+#[tokio::test]
+async fn a_merge_with_conflicts_or_files_in_the_way_changes_nothing() {
+    let scratch = Scratch::new();
+    let worktree = with_work(&scratch, "theirs\n").await;
+    // Uncommitted changes of a person to a file that the merge would change.
+    scratch.write("src/lib.rs", "unsaved\n");
+    let before = scratch.head();
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    assert!(matches!(merged, MergeOutcome::Refused { .. }), "{merged:?}");
+    let text = fs::read_to_string(scratch.repo.join("src/lib.rs")).unwrap();
+    assert_eq!((scratch.head(), text), (before, "unsaved\n".into()));
+
+    scratch.write("src/lib.rs", "ours\n");
+    scratch.commit("ours");
+    let before = scratch.head();
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    let expected = MergeOutcome::Conflicts {
+        into: "main".into(),
+        files: vec!["src/lib.rs".into()],
+    };
+    assert_eq!((merged, scratch.head()), (expected, before));
+    assert_eq!(git(&scratch.repo, &["status", "--porcelain"]), "");
+
+    write(Path::new(&worktree.path), "loose", "not committed\n");
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    let why = "`loose` in the worktree is not committed".to_owned();
+    assert_eq!(merged, MergeOutcome::Refused { why });
+}
+
+#[tokio::test]
+async fn a_merge_runs_no_driver_that_the_repository_names() {
+    let scratch = Scratch::new();
+    scratch.write(".gitattributes", "* merge=evil\n");
+    scratch.commit("attributes");
+    let worktree = with_work(&scratch, "fn a() {}\nfn c() {}\n").await;
+    let ran = scratch.repo.with_file_name("ran");
+    let driver = format!("touch '{}'", ran.display());
+    git(&scratch.repo, &["config", "merge.evil.driver", &driver]);
+    scratch.write("src/lib.rs", "fn z() {}\nfn b() {}\n");
+    scratch.commit("ours");
+    let merged = worktree::merge(&worktree, None).await.unwrap();
+    assert!(
+        matches!(merged, MergeOutcome::Conflicts { .. }),
+        "{merged:?}"
+    );
+    assert!(!ran.exists());
 }

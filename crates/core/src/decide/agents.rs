@@ -36,6 +36,7 @@ pub(super) fn register(
         return Err(Rejection::AgentNotAllowed(bound.clone()));
     }
     match state.find_agent(&profile.id) {
+        // Only its driver says what such an agent is and does.
         Some(agent) if agent.managed.is_some() => {
             return Err(Rejection::RunByHost(profile.id));
         }
@@ -109,6 +110,7 @@ fn may_take(agent: &Agent, context: DecisionContext<'_>, caller: &Caller) -> boo
     }
     match &agent.client {
         Some(client) if context.presence.is_connected(client) => false,
+        // The connection is gone, but the grace time is not over: only its owner may come back.
         Some(_) => agent.owner == caller.principal.key,
         None => agent.base.is_terminal() || agent.owner == caller.principal.key,
     }
@@ -119,6 +121,7 @@ fn owns(agent: &Agent, caller: &Caller) -> bool {
     match caller.principal.agent() {
         Some(bound) => bound == agent.id(),
         None if agent.client.is_none() => agent.owner == caller.principal.key,
+        // While a connection owns it, only that connection speaks for it.
         None => agent.client == caller.client,
     }
 }
@@ -148,7 +151,9 @@ pub(super) fn unregister(
         .values()
         .filter(|approval| approval.ask.agent.as_ref() == Some(&id))
         .collect();
+    // The map has no order, and the same input must always give the same events.
     asks.sort_by_key(|approval| approval.opened);
+    // Before the agent itself leaves. The answers are withdrawn: nobody is left to be told.
     let mut events: Vec<Event> = asks
         .into_iter()
         .map(|approval| end_approval(approval, gone_ending(), AnswerDelivery::Withdrawn))
@@ -190,6 +195,7 @@ pub(super) fn notify(input: SendNotification) -> Result<Decision, Rejection> {
         return Err(Rejection::ReservedKind(input.kind));
     }
     let by = RecordedActor::from(&input.caller);
+    // An agent speaks in its own name, whatever it writes into the request.
     let agent = input.caller.principal.agent().cloned().or(input.agent);
     let notified = NotificationSent {
         kind: input.kind,
@@ -202,7 +208,7 @@ pub(super) fn notify(input: SendNotification) -> Result<Decision, Rejection> {
 }
 
 /// Kinds that only the host may say, and everything that could be read as one of them.
-fn is_reserved(kind: &str) -> bool {
+pub fn is_reserved(kind: &str) -> bool {
     const OURS: [&str; 10] = [
         "approval.",
         "answer.",
@@ -286,6 +292,8 @@ pub(super) fn update_device(
 }
 
 fn device_is_held(device: &Device, context: DecisionContext<'_>, caller: &Caller) -> bool {
+    // A device whose connection is gone is free: the same program comes back under another
+    // connection id.
     let Some(owner) = &device.client else {
         return false;
     };

@@ -17,6 +17,7 @@ use crate::event::{
 };
 use crate::ids::{ClientId, GrantId};
 use crate::input::{ApprovalAnswer, DecisionContext, GrantDraft, ResolveApproval};
+use crate::json::Json;
 use crate::limits::OPTIONS_MAX;
 use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
@@ -34,7 +35,6 @@ pub(super) fn resolve(
         grant_ids,
         delegated,
     } = input;
-    let remembered = std::mem::take(&mut answer.remember);
     let approval = state
         .find_approval(&id)
         .ok_or_else(|| Rejection::UnknownApproval(id.clone()))?;
@@ -55,15 +55,21 @@ pub(super) fn resolve(
         Role::Operator | Role::Host => {}
     }
     check_text("the message", answer.message.as_deref().unwrap_or_default())?;
+    answer.edited_input = edited_input(approval, &answer)?;
+    answer.answers = None;
     if !approval.is_pending() {
-        answer_again(approval, &answer)?;
+        answer_again(state, approval, &answer)?;
         return Ok(Decision::new(Vec::new(), DecisionSubject::Approval(id)));
     }
     if context.has_come(approval.ask.deadline) {
-        return Ok(refuse_late_answer(state, context, approval));
+        return Ok(refuse_late_answer(state, context, approval, &answer));
     }
+    // Apart from the answer, which becomes the ending.
+    let remembered = std::mem::take(&mut answer.remember);
     let outcome = check_answer(approval, &answer)?;
     match approval.owner() {
+        // An owned ask is ended by its owner's connection alone. What anybody else answers becomes
+        // a request to it.
         Some(owner) if caller.client.as_ref() != Some(owner) => {
             pass_to_owner(context, approval, owner, &caller, answer)
         }
@@ -76,6 +82,7 @@ pub(super) fn resolve(
             };
             let remembered = limit_remembered(state, context, &caller, approval, remembered)?;
             let grants = grants_to_remember(approval, outcome, remembered, grant_ids)?;
+            // In the commit of the answer, so that it is remembered exactly if it was given.
             let grants = grants::remember(state, context, &caller, grants)?;
             let following = if outcome == ApprovalOutcome::Denied {
                 follow_denial(state, context, &caller, approval, &answer)
@@ -134,6 +141,7 @@ fn grants_to_remember(
     remembered: Vec<GrantDraft>,
     ids: Vec<GrantId>,
 ) -> Result<Vec<(GrantId, GrantDraft)>, Rejection> {
+    // Ids are handed in, one for each draft: decisions have no randomness of their own.
     check_size(
         "what is remembered",
         remembered.len(),
@@ -152,6 +160,7 @@ fn grants_to_remember(
         }
     };
     let origin = Some(approval.ask.id.clone());
+    // The answer sets the effect: a denial is never remembered as an allow.
     let drafts = remembered.into_iter().map(|draft| GrantDraft {
         effect,
         origin: origin.clone(),
@@ -165,15 +174,17 @@ fn refuse_late_answer(
     state: &State,
     context: DecisionContext<'_>,
     approval: &Approval,
+    answer: &ApprovalAnswer,
 ) -> Decision {
     let ending = expired_ending();
     let mut shown = approval.clone();
     shown.ended = Some(ApprovalEnd {
         ending: Arc::new(ending.clone()),
+        // The end is this decision's first event, so its number is known before it is committed.
         seq: state.head().next(),
         at: context.now,
     });
-    let refusal = Rejection::AlreadyResolved(Box::new(shown));
+    let refusal = refuse_again(&shown, answer);
     Decision::new(
         vec![end_approval(approval, ending, AnswerDelivery::Waiting)],
         DecisionSubject::Refused(Box::new(refusal)),
@@ -190,6 +201,7 @@ fn refused_on_record(
         approval: approval.ask.id.clone(),
         agent: caller.principal.agent().cloned(),
         action: approval.ask.action.clone(),
+        // Nothing has checked its length: the answer is refused before it is read.
         resolution: answer.resolution.chars().take(100).collect(),
         by: RecordedActor::from(caller),
         client: caller.client.clone(),
@@ -201,22 +213,63 @@ fn refused_on_record(
     )
 }
 
-/// The same answer again is a success; a different one is refused with who and when.
-pub fn answer_again(approval: &Approval, answer: &ApprovalAnswer) -> Result<(), Rejection> {
+/// The same answer again is a success; a different one is refused with who and when. So is one with
+/// a rule that the first answer did not save: only the answer that ends an ask makes rules.
+pub fn answer_again(
+    state: &State,
+    approval: &Approval,
+    answer: &ApprovalAnswer,
+) -> Result<(), Rejection> {
+    let edited = edited_input(approval, answer)?;
+    // A repetition may say less than the first answer, but nothing else. An ask that expired or was
+    // cancelled has a resolution that nobody chose.
     let same = approval.ended.as_ref().is_some_and(|ended| {
         ended.ending.resolution == answer.resolution
             && matches!(
                 ended.ending.outcome,
                 ApprovalOutcome::Allowed | ApprovalOutcome::Denied | ApprovalOutcome::Answered
             )
-            && (answer.edited_input.is_none() || ended.ending.edited_input == answer.edited_input)
+            && (edited.is_none() || ended.ending.edited_input == edited)
             && (!answer.stop || ended.ending.stop)
     });
-    if same {
+    if same && remembers_all(state, approval, answer) {
         Ok(())
     } else {
-        Err(Rejection::AlreadyResolved(Box::new(approval.clone())))
+        Err(refuse_again(approval, answer))
     }
+}
+
+/// Whether the answer that ended an ask saved every rule that its repetition names.
+fn remembers_all(state: &State, approval: &Approval, answer: &ApprovalAnswer) -> bool {
+    answer.remember.iter().all(|draft| {
+        state.grants().any(|saved| {
+            saved.grant.origin.as_ref() == Some(&approval.ask.id) && saved.grant.rule == draft.rule
+        })
+    })
+}
+
+fn refuse_again(approval: &Approval, answer: &ApprovalAnswer) -> Rejection {
+    let approval = Box::new(approval.clone());
+    if answer.remember.is_empty() {
+        Rejection::AlreadyResolved(approval)
+    } else {
+        Rejection::NotRemembered(approval)
+    }
+}
+
+/// The input that is to run: the one that was given, or the asked one with the answers in it.
+fn edited_input(approval: &Approval, answer: &ApprovalAnswer) -> Result<Option<Json>, Rejection> {
+    let Some(answers) = &answer.answers else {
+        return Ok(answer.edited_input.clone());
+    };
+    if answer.edited_input.is_some() {
+        return Err(Rejection::NothingToEdit);
+    }
+    let input = approval.ask.input_with_answers(answers);
+    input.map(Some).map_err(|why| Rejection::BadAnswers {
+        approval: approval.ask.id.clone(),
+        why,
+    })
 }
 
 fn check_answer(
@@ -233,13 +286,21 @@ fn check_answer(
     let outcome = approval.outcome_of(&answer.resolution);
     if let Some(edited) = &answer.edited_input {
         check_json("the edited input", edited)?;
-        let is_managed = approval.ask.request.is_some();
-        let fits =
-            || approval.ask.can_edit && edited.parse_unique_keys().is_some_and(|v| v.is_object());
-        let fixed = is_managed && !fits();
-        if outcome != ApprovalOutcome::Allowed || approval.ask.input.is_none() || fixed {
+        // The host puts the input in the place of a managed agent's own, so that it must read in
+        // only one way and be what tools take.
+        let fits = approval.ask.request.is_none()
+            || (approval.ask.can_edit
+                && edited
+                    .parse_unique_keys()
+                    .is_some_and(|input| input.is_object()));
+        if outcome != ApprovalOutcome::Allowed || approval.ask.input.is_none() || !fits {
             return Err(Rejection::NothingToEdit);
         }
+    }
+    if outcome == ApprovalOutcome::Allowed
+        && !approval.ask.is_answered_by(answer.edited_input.as_ref())
+    {
+        return Err(Rejection::NeedsAnswers(approval.ask.id.clone()));
     }
     if answer.stop && (outcome != ApprovalOutcome::Denied || approval.ask.request.is_none()) {
         return Err(Rejection::NothingToStop);
@@ -269,6 +330,7 @@ fn pass_to_owner(
     answer: ApprovalAnswer,
 ) -> Result<Decision, Rejection> {
     let id = approval.ask.id.clone();
+    // A connection that reads no events would never learn of the request.
     if !context.presence.is_subscribed(owner) {
         return Err(Rejection::OwnerNotConnected {
             approval: id,

@@ -102,6 +102,7 @@ pub(super) fn cancel(
                 DecisionSubject::Approval(id.clone()),
             ))
         }
+        // An asker that did not get the reply cancels again.
         Some(end) if end.ending.outcome == ApprovalOutcome::Cancelled => Ok(Decision::new(
             Vec::new(),
             DecisionSubject::Approval(id.clone()),
@@ -116,6 +117,7 @@ pub(super) fn dismiss(caller: &Caller, approval: &Approval) -> Result<Decision, 
     if approval.is_pending() {
         return Err(Rejection::ApprovalPending(id));
     }
+    // An agent must not hide from people what others asked.
     if caller.principal.agent().is_some() && !approval.was_asked_by(&caller.principal) {
         return Err(Rejection::NotYourApproval(id));
     }
@@ -162,6 +164,7 @@ pub(super) fn record_delivery(
     opened: Seq,
     delivery: AnswerDelivery,
 ) -> Decision {
+    // Not looked up in the state: the approval may have left memory long ago.
     let event = answer_settled(approval, opened, delivery);
     Decision::new(vec![event], DecisionSubject::Nothing)
 }
@@ -183,6 +186,7 @@ pub(super) fn answer_settled(
 pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejection> {
     caller.require_operator()?;
     let message = Some(format!("{} stopped everything", caller.principal.name));
+    // Owned ones too: stopping everything does not wait for an owner.
     let mut open: Vec<&Approval> = state.approvals.values().collect();
     open.sort_by_key(|approval| approval.opened);
     let mut events: Vec<Event> = open
@@ -193,6 +197,8 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
                 message: message.clone(),
                 ..ApprovalAnswer::default()
             };
+            // Where no denial is offered, `deny` would be an answer that its asker does not know.
+            // Cancelled is not an allow either.
             let ending = if approval.ask.options.iter().any(|option| option == DENY) {
                 answer_ending(ApprovalOutcome::Denied, caller, answer)
             } else {
@@ -205,6 +211,7 @@ pub(super) fn stop_all(state: &State, caller: &Caller) -> Result<Decision, Rejec
         .agents
         .values()
         .filter(|agent| !agent.base.is_terminal());
+    // For external agents this is all that can be done: they read it and stop by themselves.
     events.extend(agents.map(|agent| {
         Event::from(AgentInterruptRequested {
             agent: agent.id().clone(),

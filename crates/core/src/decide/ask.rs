@@ -14,7 +14,7 @@ use super::{
     Decision, DecisionSubject, check_agent_id, check_json, check_size, check_text, check_word,
     run_events, settlement,
 };
-use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, GONE};
+use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, GONE, REPLACED};
 use crate::event::{
     AnswerDelivery, ApprovalAttached, ApprovalRequested, Ask, AskAttachment, Effect, Event,
     PassUsed,
@@ -56,6 +56,7 @@ pub(super) fn request(
         return ask_again(context, earlier, &ask, &caller);
     }
     let mut events = Vec::with_capacity(5);
+    // What the agent said before it asked comes before the ask in the transcript.
     events.extend(entries);
     let earlier = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
@@ -100,6 +101,8 @@ fn read_managed_ask(
     let id = id.unwrap_or_else(|| AgentId::new(""));
     let Some((_, managed)) = state
         .find_managed(&id)
+        // The process that asked in an earlier run is gone, and with it whoever could read the
+        // answer.
         .filter(|(_, managed)| managed.run == own.run && managed.run_state == RunState::Ready)
     else {
         return Err(Rejection::AgentEnded(id));
@@ -108,6 +111,8 @@ fn read_managed_ask(
     if managed.turn.as_ref().is_some_and(|turn| turn.interrupted) {
         return Err(Rejection::NoTurn(id));
     }
+    // The host's own count: an ask replaces an earlier one for the same tool call only within a
+    // turn.
     request.turn = Some(managed.turns.to_string());
     let entries = run_events::add_entries(&id, managed, std::mem::take(&mut own.entries));
     // The rules may have changed since it was allowed, and a deny holds.
@@ -115,6 +120,7 @@ fn read_managed_ask(
         .judged
         .as_ref()
         .is_some_and(|judged| judged.verdict.effect == Effect::Deny);
+    // A pass covers exactly the request whose digest it holds; anything else is asked.
     let pass = managed
         .passes
         .iter()
@@ -136,6 +142,7 @@ fn read_managed_ask(
 
 /// An earlier ask for the same thing that may already have run.
 fn find_repeated(state: &State, ask: &Ask) -> Option<ApprovalId> {
+    // Only of managed agents is it known that an answer may have been lost on its way.
     ask.request.as_ref()?;
     let twin = state.find_unknown_twin(ask.agent.as_ref()?, ask.input_digest.as_deref()?)?;
     Some(twin.ask.id.clone())
@@ -188,6 +195,8 @@ fn draft_ask(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
             (Some(agent.clone()), AskAttachment::Asker)
         }
         Role::Agent(agent) => (Some(agent.clone()), AskAttachment::None),
+        // A connection of an operator that asks hosts the agent itself, so it decides about the
+        // answer.
         Role::Operator if request.caller.client.is_some() && !request.system_level => {
             (request.agent, AskAttachment::Owner)
         }
@@ -266,7 +275,6 @@ fn check_approving(approving: Vec<String>, options: &[String]) -> Result<Vec<Str
 /// The digest with which a second use of a key is compared: everything asked, to the byte, but not
 /// when or through which connection.
 fn request_digest(ask: &Ask) -> String {
-    let (options, approving) = (ask.options.join("\n"), ask.approving.join("\n"));
     let parts = [
         ask.agent.as_ref().map_or("", AgentId::as_str),
         ask.turn.as_deref().unwrap_or_default(),
@@ -276,17 +284,26 @@ fn request_digest(ask: &Ask) -> String {
         ask.input.as_ref().map_or("", Json::text),
         ask.a2ui.as_ref().map_or("", Json::text),
         ask.details.text(),
-        &options,
-        &approving,
         ask.cwd.as_deref().unwrap_or_default(),
     ];
     let mut hasher = Sha256::new();
     for part in parts {
-        // With its length in front, no part can be read as the end of another.
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part.as_bytes());
+        add_part(&mut hasher, part);
+    }
+    for list in [&ask.options, &ask.approving] {
+        // With its number of items in front, no item can be read as one of the next list.
+        hasher.update((list.len() as u64).to_be_bytes());
+        for item in list {
+            add_part(&mut hasher, item);
+        }
     }
     hex(&hasher.finalize())
+}
+
+fn add_part(hasher: &mut Sha256, part: &str) {
+    // With its length in front, no part can be read as the end of another.
+    hasher.update((part.len() as u64).to_be_bytes());
+    hasher.update(part.as_bytes());
 }
 
 /// The approval that was opened under a key. History lags behind memory: what is open there and
@@ -313,6 +330,7 @@ fn ask_again(
     ask: &Ask,
     caller: &Caller,
 ) -> Result<Decision, Rejection> {
+    // Otherwise the asker would take the answer to another ask for the answer to this one.
     if earlier.ask.request_digest != ask.request_digest {
         return Err(Rejection::IdempotencyConflict(
             ask.idempotency_key.clone().unwrap_or_default(),
@@ -326,6 +344,8 @@ fn ask_again(
         .client
         .as_ref()
         .is_some_and(|client| context.presence.is_connected(client));
+    // While the first connection is open the ask stays with it: a second client that uses the same
+    // key must not take it over.
     let moved = caller.client.as_ref().filter(|client| {
         earlier.ask.attachment != AskAttachment::None
             && earlier.client.as_ref() != Some(client)
@@ -386,12 +406,11 @@ fn check_bytes(state: &State, ask: &Ask) -> Result<(), Rejection> {
 /// Ends an ask that a later one replaces. An agent that waits for it under another request id gets
 /// that answer; under the same id it waits for the answer to the later one.
 fn end_replaced(earlier: &Approval, later: &Ask, caller: &Caller) -> Event {
-    let message = "replaced by a later ask for the same tool call";
     let delivery = if earlier.ask.request == later.request {
         AnswerDelivery::Withdrawn
     } else {
         AnswerDelivery::Waiting
     };
-    let ending = cancelled_ending(caller, Some(message.to_owned()));
+    let ending = cancelled_ending(caller, Some(REPLACED.to_owned()));
     end_approval(earlier, ending, delivery)
 }

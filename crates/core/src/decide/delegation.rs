@@ -11,7 +11,7 @@ use crate::approval::Approval;
 use crate::event::{
     AgentCeilingChanged, ApprovalOutcome, Ceiling, Effect, Event, GrantEnd, SpawnOptions,
 };
-use crate::ids::{AgentId, ApprovalId};
+use crate::ids::{AgentId, GrantId};
 use crate::input::{ApprovalAnswer, DecisionContext, DelegationVerdict, GrantDraft};
 use crate::limits::{CEILING_RULES_MAX, HIERARCHY_DEPTH_MAX, RULE_BYTES_MAX};
 use crate::managed::ManagedAgent;
@@ -57,6 +57,7 @@ pub(super) fn set_ceiling(
         if ceiling.rules.is_empty() || ceiling.until.is_some_and(|end| end <= context.now) {
             return Err(Rejection::BadGrant("it would allow nothing".to_owned()));
         }
+        // The end of a run takes the ceiling with it, so one given after that would never end.
         if !managed.is_live() {
             return Err(Rejection::AgentEnded(agent));
         }
@@ -84,6 +85,7 @@ pub(super) fn end_ceilings(state: &State, events: &mut Vec<Event>) {
         .filter_map(|event| end_of_ceiling(state, event))
         .collect();
     events.extend(ended);
+    // Also where a ceiling is only replaced: what the old one covered may be above the new one.
     let changed = events.iter().filter_map(|event| {
         let Event::AgentCeilingChanged(changed) = event else {
             return None;
@@ -108,7 +110,7 @@ fn end_of_ceiling(state: &State, event: &Event) -> Option<Event> {
     Some(ceiling_changed(exited.agent.clone(), None, host))
 }
 
-fn is_removed(events: &[Event], grant: &crate::ids::GrantId) -> bool {
+fn is_removed(events: &[Event], grant: &GrantId) -> bool {
     events
         .iter()
         .any(|event| matches!(event, Event::GrantRemoved(e) if e.grant == *grant))
@@ -135,6 +137,7 @@ pub(super) fn check_answer(
     if !asker.is_some_and(|asker| state.is_ancestor(agent, asker)) {
         return Err(Rejection::AgentsCannotAnswer(agent.clone()));
     }
+    // At this instant: one that has expired may still be in the state.
     let ceiling = state
         .find_orchestrator(agent)
         .and_then(|managed| managed.ceiling_at(context.now));
@@ -142,10 +145,12 @@ pub(super) fn check_answer(
         return Err(Rejection::NoCeiling(agent.clone()));
     }
     let outcome = given.approval.outcome_of(&given.answer.resolution);
+    // A denial only makes the child do less, so it needs no rule of the ceiling.
     if outcome == ApprovalOutcome::Denied {
         return Ok(());
     }
     let is_covered = given.verdict.is_some_and(|verdict| {
+        // It must not have a child do what it is denied itself.
         verdict.by_ceiling == Effect::Allow && verdict.to_itself != Effect::Deny
     });
     // An edited input was never held against the ceiling.
@@ -168,6 +173,7 @@ pub(super) fn limit_draft(
     let ceiling = state
         .find_orchestrator(orchestrator)
         .and_then(|managed| managed.ceiling_at(context.now));
+    // Compared as text: whether another rule allows no more than these cannot be decided here.
     if !ceiling.is_some_and(|ceiling| ceiling.rules.contains(&draft.rule)) {
         return Err(Rejection::AboveCeiling(orchestrator.clone()));
     }
@@ -208,24 +214,26 @@ fn check_spawn_allowed(
     parent: &AgentId,
     options: &SpawnOptions,
 ) -> Result<(), Rejection> {
-    let refused = || Rejection::SpawnNotAllowed(parent.clone());
-    let id: &ApprovalId = options.allowed_by.as_ref().ok_or_else(refused)?;
-    let approval = state.find_approval(id).ok_or_else(refused)?;
-    let ask = &approval.ask;
-    let ending = approval
-        .ended
+    let approval = options
+        .allowed_by
         .as_ref()
-        .map(|ended| &ended.ending)
-        .filter(|ending| ending.outcome == ApprovalOutcome::Allowed)
-        .ok_or_else(refused)?;
-    let by_person = ending.by.role == Role::Operator;
-    let asked = ask.agent.as_ref() == Some(parent) && ask.tool.as_deref() == Some(SPAWN_TOOL);
-    let usual = options.command.is_empty() && options.role.is_none();
-    if asked && (usual || by_person) {
+        .and_then(|id| state.find_approval(id));
+    if approval.is_some_and(|approval| allows_spawn(approval, parent, options)) {
         Ok(())
     } else {
-        Err(refused())
+        Err(Rejection::SpawnNotAllowed(parent.clone()))
     }
+}
+
+fn allows_spawn(approval: &Approval, parent: &AgentId, options: &SpawnOptions) -> bool {
+    let ask = &approval.ask;
+    let is_asked = ask.agent.as_ref() == Some(parent) && ask.tool.as_deref() == Some(SPAWN_TOOL);
+    let is_usual = options.command.is_empty() && options.role.is_none();
+    approval.ended.as_ref().is_some_and(|ended| {
+        ended.ending.outcome == ApprovalOutcome::Allowed
+            && is_asked
+            && (is_usual || ended.ending.by.role == Role::Operator)
+    })
 }
 
 /// A child has no wider folder, no more tools and no laxer mode than its parent.
@@ -234,11 +242,16 @@ fn narrow_options(
     mut options: SpawnOptions,
 ) -> Result<SpawnOptions, Rejection> {
     let cwd = Path::new(&options.cwd);
+    // `starts_with` compares components as they are written, and would accept
+    // `/parent/../elsewhere`.
     let climbs = cwd.components().any(|part| part == Component::ParentDir);
     if climbs || !cwd.starts_with(parent.folder()) {
         return Err(Rejection::Wider("a folder"));
     }
     let own = &parent.options;
+    // Rules reach agents by their labels, so a child has those of its parent: others could allow it
+    // more, and none would take it out of the reach of a deny.
+    options.labels.clone_from(&own.labels);
     let is_careful = options
         .mode
         .as_deref()
@@ -247,6 +260,7 @@ fn narrow_options(
         return Err(Rejection::Wider("a mode"));
     }
     if !own.allowed_tools.is_empty() {
+        // An empty list means every tool, which is more than a parent with a list has.
         if options.allowed_tools.is_empty() {
             options.allowed_tools.clone_from(&own.allowed_tools);
         }

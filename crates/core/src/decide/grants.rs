@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::spawn::check_labels;
 use super::{Decision, DecisionSubject, check_size, check_word, settlement};
 use crate::event::{
     AgentBypassChanged, Effect, Event, Grant, GrantCreated, GrantEnd, GrantRemoved, RulesTrusted,
@@ -25,6 +26,7 @@ pub(super) fn create(
 ) -> Result<Decision, Rejection> {
     input.caller.require_operator()?;
     let grant = draft_grant(state, context, &input.caller, input.id, input.draft)?;
+    // Before room is checked: making the same grant again succeeds even when there is no more room.
     if let Some(earlier) = state.find_equal_grant(&grant) {
         let id = earlier.grant.id.clone();
         return Ok(Decision::new(Vec::new(), DecisionSubject::Grant(id)));
@@ -111,6 +113,7 @@ fn check_draft(state: &State, draft: &GrantDraft) -> Result<(), Rejection> {
     )?;
     let project = scope.project.as_deref().unwrap_or_default();
     check_size("the project", project.len(), PATH_BYTES_MAX)?;
+    check_labels(&scope.labels)?;
     let refusal = if draft.rule.trim().is_empty() {
         Some("there is no rule")
     } else if draft.expires_in_ms == Some(0) || draft.uses == Some(0) {
@@ -172,6 +175,7 @@ pub(super) fn set_bypass(
 ) -> Result<Decision, Rejection> {
     caller.require_operator()?;
     check_lives(state, &agent)?;
+    // Its orchestrator steers it, and would get around its own asks through it.
     if until.is_some() && state.parent_of(&agent).is_some() {
         return Err(Rejection::NoBypassForChildren(agent));
     }
@@ -251,6 +255,7 @@ pub(super) fn end_sessions(state: &State, events: &mut Vec<Event>) {
         .ended
         .iter()
         .flat_map(|agent| state.session_grants(agent))
+        // A grant ends once, and `end_ceilings` may have ended it already.
         .filter(|id| !over.removed.contains(id))
         .map(|id| grant_removed(id.clone(), GrantEnd::SessionEnded));
     let bypasses = over
@@ -292,6 +297,7 @@ impl<'a> EndedScopes<'a> {
             }
             Event::AgentUnregistered(e) => {
                 self.ended.insert(&e.agent);
+                // Its bypass leaves the list with it.
                 self.settled.insert(&e.agent);
             }
             Event::AgentBypassChanged(e) => {

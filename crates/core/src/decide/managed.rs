@@ -15,11 +15,15 @@ use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
     AgentArchived, AgentConfigured, AgentProfile, AgentRenamed, AgentRunRequested,
     AgentStatusChanged, AgentStopRequested, AnswerDelivery, BaseState, Event, MessageQueued,
-    MessagesDropped, PromptMessage, TranscriptAdded, TranscriptEntry, TurnInterrupted, TurnStarted,
+    MessagesDropped, PromptAttachment, PromptMessage, TranscriptAdded, TranscriptEntry,
+    TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
 use crate::input::{ChildrenPolicy, DecisionContext, ManagedInput};
-use crate::limits::{AGENT_MESSAGES_MAX, INTERRUPT_GRACE_MS, MESSAGE_BYTES_MAX, TURN_TIMEOUT_MS};
+use crate::limits::{
+    AGENT_MESSAGES_MAX, ATTACHMENTS_MAX, INTERRUPT_GRACE_MS, MESSAGE_BYTES_MAX, PATH_BYTES_MAX,
+    TURN_TIMEOUT_MS,
+};
 use crate::managed::{ManagedAgent, RunState, Turn};
 use crate::principal::{Caller, RecordedActor};
 use crate::rejection::Rejection;
@@ -36,7 +40,8 @@ pub(super) fn decide(
             caller,
             agent,
             text,
-        } => prompt(state, context, &caller, agent, text),
+            attachments,
+        } => prompt(state, context, &caller, agent, text, attachments),
         ManagedInput::Interrupt {
             caller,
             agent,
@@ -77,9 +82,11 @@ fn prompt(
     caller: &Caller,
     id: AgentId,
     text: String,
+    attachments: Vec<PromptAttachment>,
 ) -> Result<Decision, Rejection> {
     let (agent, managed) = load_managed(state, caller, &id)?;
     check_size("the message", text.len(), MESSAGE_BYTES_MAX)?;
+    check_attachments(caller, &attachments)?;
     if managed.queue.len() >= AGENT_MESSAGES_MAX {
         return Err(Rejection::TooMany {
             what: "messages waiting for this agent",
@@ -95,6 +102,7 @@ fn prompt(
         by: RecordedActor::from(caller),
         at: context.now,
         parent_message: None,
+        attachments,
     };
     events.push(queue_message(&id, message.clone()));
     match managed.run_state {
@@ -119,6 +127,8 @@ pub(super) fn begin_turn(
     messages: &[&PromptMessage],
     open: OpenCounts,
 ) -> Vec<Event> {
+    // Counted over all runs, so that the end of an earlier turn is never taken for the end of this
+    // one.
     let turn = managed.turns + 1;
     let timeout = managed.options.turn_timeout_ms.unwrap_or(TURN_TIMEOUT_MS);
     let started = TurnStarted {
@@ -133,7 +143,7 @@ pub(super) fn begin_turn(
         entries: messages
             .iter()
             .map(|message| TranscriptEntry::User {
-                text: message.full_text(),
+                text: message.recorded_text(),
                 from: message.child_sender().cloned(),
             })
             .collect(),
@@ -216,6 +226,7 @@ fn kill(
         return Err(Rejection::AgentEnded(id));
     }
     let mut events = match managed.run_state {
+        // Killed again, it ends once; what is said about its children still counts.
         RunState::Gone | RunState::Stopping => Vec::new(),
         RunState::Requested | RunState::Launched | RunState::Ready => {
             stop_run(state, caller, &id, managed)
@@ -267,6 +278,7 @@ fn end_children(
 fn stop_run(state: &State, caller: &Caller, id: &AgentId, managed: &ManagedAgent) -> Vec<Event> {
     let mut events = withdraw_asks(state, caller, id, "the agent was ended");
     events.extend(questions::withdraw_questions(state, caller, id));
+    // Messages that still wait at the end of the run would start the agent again.
     events.extend(drop_messages(id, managed, "the agent was ended"));
     let event = AgentStopRequested {
         agent: id.clone(),
@@ -283,8 +295,11 @@ fn resume(state: &State, caller: &Caller, id: AgentId) -> Result<Decision, Rejec
     if managed.archived {
         events.push(unarchive_agent(state, caller, agent)?);
     }
-    if !managed.is_live() {
-        events.extend(begin_run(agent, managed, caller, state.open_of(&id))?);
+    match managed.run_state {
+        RunState::Gone => events.extend(begin_run(agent, managed, caller, state.open_of(&id))?),
+        // A second run beside the one that ends would share its session.
+        RunState::Stopping => return Err(Rejection::AgentEnding(id)),
+        RunState::Requested | RunState::Launched | RunState::Ready => {}
     }
     Ok(Decision::new(events, DecisionSubject::Agent(id)))
 }
@@ -329,6 +344,8 @@ fn archive_agent(
     let mut events = match managed.run_state {
         RunState::Gone | RunState::Stopping => Vec::new(),
         RunState::Requested | RunState::Launched | RunState::Ready => {
+            // Only for its refusal: without a policy it ends nothing, and fails if a descendant
+            // runs.
             end_children(state, caller, id, None)?;
             stop_run(state, caller, id, managed)
         }
@@ -352,6 +369,7 @@ fn rename(
     id: AgentId,
     name: String,
 ) -> Result<Decision, Rejection> {
+    // Rules and grants can be for agents of a name, so an orchestrator must not change one.
     caller.require_operator()?;
     load_managed(state, caller, &id)?;
     let name = check_name(state, name, Some(&id))?;
@@ -398,9 +416,12 @@ pub(super) fn stop_turns(state: &State, caller: &Caller) -> Vec<Event> {
         let Some(managed) = &agent.managed else {
             continue;
         };
+        // Otherwise the end of the turn would start the next one.
         events.extend(drop_messages(agent.id(), managed, "everything was stopped"));
         if let Some(turn) = managed.turn.as_ref().filter(|turn| !turn.interrupted) {
             let reason = Some("everything was stopped".to_owned());
+            // Not `interrupt_turn`, which cancels asks: `stop_all` has ended them already, as
+            // denied.
             events.push(turn_interrupted(agent.id(), turn, caller, reason).into());
         }
     }
@@ -418,7 +439,8 @@ pub(super) fn queue_denial_message(
     ask.request.as_ref().filter(|_| !ask.takes_denial_message)?;
     let agent = ask.agent.as_ref()?;
     let text = format!("Your request was denied: {}\n\n{message}", ask.action);
-    Some(queue_text(now, agent, RecordedActor::from(caller), text))
+    let by = RecordedActor::from(caller);
+    Some(queue_text(now, agent, by, text, Vec::new()))
 }
 
 /// The facts that end the turn of an agent together with a denial.
@@ -435,6 +457,7 @@ pub(super) fn stop_turn_after_denial(
     else {
         return Vec::new();
     };
+    // A turn that is already being interrupted keeps the reason and the deadline it has.
     let Some(turn) = managed.turn.as_ref().filter(|turn| !turn.interrupted) else {
         return Vec::new();
     };
@@ -460,6 +483,7 @@ pub(super) fn withdraw_asks(
         .values()
         .filter(|approval| approval.ask.agent.as_ref() == Some(agent))
         .collect();
+    // The map has no order, and the same input must always give the same events.
     open.sort_by_key(|approval| approval.opened);
     open.into_iter()
         .map(|approval| {
@@ -501,6 +525,7 @@ fn load_managed<'a>(
     caller: &Caller,
     id: &AgentId,
 ) -> Result<(&'a Agent, &'a ManagedAgent), Rejection> {
+    // Before the agent is looked up, so that nobody learns of agents that are not below it.
     delegation::may_steer(state, caller, id)?;
     match state.find_managed(id) {
         Some(found) => Ok(found),
@@ -509,12 +534,42 @@ fn load_managed<'a>(
     }
 }
 
-pub(super) fn queue_text(now: Timestamp, id: &AgentId, by: RecordedActor, text: String) -> Event {
+/// Files go along only for people: what an agent may read is asked for, and this would be a way around it.
+pub(super) fn check_attachments(
+    caller: &Caller,
+    attachments: &[PromptAttachment],
+) -> Result<(), Rejection> {
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    caller.require_operator()?;
+    if attachments.len() > ATTACHMENTS_MAX {
+        return Err(Rejection::TooMany {
+            what: "attachments",
+            limit: ATTACHMENTS_MAX,
+        });
+    }
+    for file in attachments {
+        check_size("the path of a file", file.path.len(), PATH_BYTES_MAX)?;
+        check_word("the type of a file", &file.mime_type)?;
+        check_word("the digest of a file", &file.sha256)?;
+    }
+    Ok(())
+}
+
+pub(super) fn queue_text(
+    now: Timestamp,
+    id: &AgentId,
+    by: RecordedActor,
+    text: String,
+    attachments: Vec<PromptAttachment>,
+) -> Event {
     let message = PromptMessage {
         text,
         by,
         at: now,
         parent_message: None,
+        attachments,
     };
     queue_message(id, message)
 }

@@ -29,6 +29,7 @@ pub(super) fn notify_parent(state: &State, input: NotifyParent) -> Result<Decisi
     let Some(agent) = input.caller.principal.agent().cloned() else {
         return Err(Rejection::OnlyAgents);
     };
+    // A call whose reply was lost with its host is repeated under the same key.
     if is_repeated(state, &agent, input.key.as_ref()) {
         return Ok(Decision::new(Vec::new(), DecisionSubject::Nothing));
     }
@@ -119,6 +120,8 @@ fn parent_message_for(
     events: &[Event],
     event: &Event,
 ) -> Option<(AgentId, PromptMessage)> {
+    // Each text says that it is the child's: a child must not speak to its parent as if it were a
+    // person.
     let (to, text, by, parent_message) = match event {
         Event::QuestionAsked(e) => {
             let (to, from) = (e.question.to.clone()?, e.question.agent.clone()?);
@@ -171,6 +174,7 @@ fn parent_message_for(
         by,
         at: context.now,
         parent_message: Some(parent_message),
+        attachments: Vec::new(),
     };
     Some((to, message))
 }
@@ -251,6 +255,8 @@ fn queue_for(
                 text: message.text,
             };
             events.push(repeated.into());
+        // Notes and questions were refused or sent to people if there is no room. A report about an
+        // end is left out then: the orchestrator can still list its agents.
         } else if queue.len() < AGENT_MESSAGES_MAX {
             queue.push(message.clone());
             let agent = to.clone();
@@ -259,6 +265,7 @@ fn queue_for(
     }
     if managed.run_state == RunState::Ready && managed.turn.is_none() {
         let open = state.open_of(agent.id());
+        // From the copy, because the state does not have the messages of these events yet.
         let batch = next_batch(queue.iter());
         events.extend(begin_turn(context, agent, managed, &batch, open));
     }

@@ -74,6 +74,7 @@ pub(super) fn ask(
 fn first_recipient(state: &State, agent: &AgentId) -> Option<AgentId> {
     let parent = state.listening_parent(agent)?;
     let managed = state.find_orchestrator(parent)?;
+    // If its queue is full, people are asked at once.
     (managed.queue.len() < AGENT_MESSAGES_MAX).then(|| parent.clone())
 }
 
@@ -133,7 +134,7 @@ pub(super) fn escalate_question(question: &Question) -> Event {
     .into()
 }
 
-/// The ends of an agent's questions when it takes itself off the list.
+/// The ends of the questions of an agent that is gone.
 pub(super) fn withdraw_questions(state: &State, caller: &Caller, agent: &AgentId) -> Vec<Event> {
     let mut open: Vec<_> = state
         .questions
@@ -172,6 +173,8 @@ pub(super) fn answer(
 ) -> Result<Decision, Rejection> {
     caller.refuse_observers()?;
     check_text("the answer", &answer)?;
+    // Whether an agent may answer comes before whether the question exists: it learns nothing of
+    // questions that are not for it.
     let found = state.find_question(id);
     if let Some(agent) = caller.principal.agent() {
         let may = match found {

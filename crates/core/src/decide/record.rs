@@ -30,6 +30,7 @@ pub(super) fn create_token(
         .values()
         .filter(|token| token.expires_at.is_some_and(|end| end <= context.now))
         .collect();
+    // The map has no order, and the same input must always give the same events.
     over.sort_by(|one, other| one.id.cmp(&other.id));
     let mut events: Vec<_> = over
         .into_iter()
@@ -59,7 +60,7 @@ pub(super) fn create_token(
     Ok(Decision::new(events, DecisionSubject::Token(input.id)))
 }
 
-/// One that never ends was said to be so, in as many words.
+/// Without a lifetime a token never expires; its maker has asked for that explicitly.
 fn check_lifetime(ttl_ms: Option<u64>) -> Result<(), Rejection> {
     match ttl_ms {
         None | Some(1..=TOKEN_TTL_MS_MAX) => Ok(()),
@@ -153,6 +154,7 @@ pub(super) fn redact(
 /// Keeps what something open refers to, however old it is.
 pub(super) fn prune(state: &State, caller: &Caller, before: Seq) -> Result<Decision, Rejection> {
     caller.require_operator()?;
+    // The next number is that of this decision's own event, which may be the oldest one kept.
     if before > state.head().next() {
         return Err(Rejection::UnknownEvent(before));
     }

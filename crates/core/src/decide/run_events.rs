@@ -28,6 +28,7 @@ pub(super) fn handle_run_event(
     run: u32,
     ran: RunEvent,
 ) -> Decision {
+    // The driver of an earlier run may still report when the next run has begun.
     let live = state
         .find_managed(id)
         .filter(|(_, managed)| managed.is_live() && managed.run == run);
@@ -107,6 +108,7 @@ fn handle_ready(
     ready: AgentReady,
 ) -> Vec<Event> {
     let mut events = vec![ready.into()];
+    // Told to stop while it was starting: no turn begins, and the stop is still owed.
     if managed.run_state != RunState::Stopping {
         let open = state.open_of(agent.id());
         events.extend(start_next_turn(context, agent, managed, open));
@@ -161,6 +163,8 @@ fn handle_turn_end(
     left_open: Vec<(String, ToolStatus)>,
 ) -> Vec<Event> {
     let id = agent.id();
+    // The turn has ended otherwise meanwhile. What the agent said still belongs into the
+    // transcript.
     if managed.turn.as_ref().map(|turn| turn.number) != Some(end.turn) {
         return add_entries(id, managed, entries).into_iter().collect();
     }
@@ -173,6 +177,7 @@ fn handle_turn_end(
         }
     }));
     let host = Caller::host();
+    // In the order in which it happened: what was said, what is no longer asked, the end.
     let mut events: Vec<Event> = add_entries(id, managed, entries).into_iter().collect();
     events.extend(withdraw_asks(state, &host, id, "its turn is over"));
     let end = TurnEnded {
@@ -180,6 +185,7 @@ fn handle_turn_end(
         ..end
     };
     events.push(end.into());
+    // Its asks end with these events, its questions do not.
     let questions = state.open_of(id).questions;
     if managed.run_state == RunState::Ready {
         let open = OpenCounts {
@@ -201,7 +207,7 @@ fn withdraw_request(state: &State, id: &AgentId, request: &str) -> Vec<Event> {
         })
         .collect();
     open.sort_by_key(|approval| approval.opened);
-    let why = "the agent took it back";
+    let why = "the agent withdrew it";
     let ends = open.into_iter().map(|approval| {
         let ending = cancelled_ending(&Caller::host(), Some(why.to_owned()));
         end_approval(approval, ending, AnswerDelivery::Withdrawn)
@@ -228,6 +234,7 @@ fn end_run(
     let mut events: Vec<Event> = add_entries(id, managed, entries).into_iter().collect();
     events.extend(withdraw_asks(state, &host, id, &message));
     events.extend(questions::withdraw_questions(state, &host, id));
+    // Whether the agent read these answers before it ended can no longer be found out.
     let owed = state.owed_to(id);
     events.extend(
         owed.map(|owed| answer_settled(&owed.ask.id, owed.opened, AnswerDelivery::Unknown)),
@@ -253,8 +260,11 @@ fn end_run(
         RunEnd::Failed => BaseState::Error,
         RunEnd::Killed | RunEnd::HostEnded => BaseState::Stopped,
     };
+    // All that it had open ends with these events.
     let none = OpenCounts::default();
     events.push(status_changed(&agent.profile, base, none, Some(message)));
+    // Only after a kill: an agent that fails on its own might fail again, and be restarted for
+    // ever.
     if end == RunEnd::Killed && !managed.queue.is_empty() {
         events.extend(restart_for_messages(agent, managed));
     }
@@ -272,6 +282,7 @@ fn restart_for_messages(agent: &Agent, managed: &ManagedAgent) -> Vec<Event> {
 
 /// Adds a result to each tool call that the turn leaves open: the agent cannot send one any more.
 fn close_open_calls(managed: &ManagedAgent, entries: &mut Vec<TranscriptEntry>) {
+    // A copy, because the entries of this decision open and close calls as well.
     let Some(mut turn) = managed.turn.clone() else {
         return;
     };
@@ -350,6 +361,7 @@ fn attempt_after(
     let agent = state.find_managed(ask.agent.as_ref()?);
     let is_due = resolved.delivery == AnswerDelivery::Waiting
         && ask.request.is_some()
+        // An ask that its own decision settles has its attempt already.
         && !made.contains(&resolved.opened)
         && agent.is_some_and(|(_, managed)| managed.is_live());
     is_due.then(|| attempt_answer(&ask.id, resolved.opened, 1))

@@ -59,6 +59,7 @@ fn settle_by_rules(
     let (outcome, resolution) = match verdict.effect {
         Effect::Allow => (
             ApprovalOutcome::Allowed,
+            // Without an option that allows just this once, no rule can allow: a person chooses.
             find_one_time_option(open.ask)?.to_owned(),
         ),
         Effect::Deny => (ApprovalOutcome::Denied, DENY.to_owned()),
@@ -69,6 +70,7 @@ fn settle_by_rules(
         project: judged.project.as_deref(),
     };
     let used = count_grant_uses(verdict);
+    // Checked here although the gate has done so: this is where the uses of a grant are counted.
     if !used
         .iter()
         .all(|used| grant_decides(state, context, asking, verdict.effect, used))
@@ -80,6 +82,7 @@ fn settle_by_rules(
         verdict: Some(verdict.clone()),
         ..ApprovalEnding::new(outcome, resolution, RecordedActor::host_by(RULES))
     };
+    // In the same commit, so that no later ask is allowed by it once more.
     let over: Vec<Event> = used
         .iter()
         .filter(|used| is_used_up(state, used))
@@ -93,6 +96,10 @@ fn settle_by_rules(
 /// The option that allows this ask and no more. One that makes the asker stop asking is a person's
 /// to choose.
 fn find_one_time_option(ask: &Ask) -> Option<&str> {
+    // A rule, a grant or a bypass can let something happen. It cannot answer a question.
+    if ask.asks_people() {
+        return None;
+    }
     let mut options = ask.approving.iter().map(String::as_str);
     let plain = options.clone().find(|option| *option == APPROVE);
     plain.or_else(|| options.find(|option| !allows_more(option)))
@@ -106,6 +113,7 @@ fn allows_more(option: &str) -> bool {
 
 /// The grants behind what a verdict says, each with the number of parts it decided about.
 fn count_grant_uses(verdict: &Verdict) -> Vec<GrantUse> {
+    // Each part is a use: otherwise one ask with many commands would cost a grant only one.
     let mut times: BTreeMap<&GrantId, u32> = BTreeMap::new();
     for part in deciding_parts(verdict) {
         if let Some(grant) = part.rule.as_ref().and_then(|rule| rule.grant.as_ref()) {

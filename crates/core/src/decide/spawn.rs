@@ -1,8 +1,9 @@
 //! Spawning: which agents may be started, with which options, under which name.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::managed::{queue_text, request_run, status_changed};
+use super::managed::{check_attachments, queue_text, request_run, status_changed};
 use super::{
     Decision, DecisionSubject, check_json, check_size, check_text, check_word, delegation,
 };
@@ -11,7 +12,10 @@ use crate::event::{AgentProfile, AgentSpawned, BaseState, SpawnOptions};
 use crate::ids::AgentId;
 use crate::input::{DecisionContext, SpawnAgent};
 use crate::json::Json;
-use crate::limits::{AGENTS_MAX, MESSAGE_BYTES_MAX, OPTIONS_MAX, PATH_BYTES_MAX, TIMEOUT_MS_MAX};
+use crate::limits::{
+    AGENTS_MAX, LABELS_MAX, MESSAGE_BYTES_MAX, OPTIONS_MAX, PATH_BYTES_MAX, TIMEOUT_MS_MAX,
+};
+use crate::own_tools::OWN_SERVER;
 use crate::principal::RecordedActor;
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -24,6 +28,7 @@ pub(super) fn spawn(
     // An orchestrator that did not get the reply spawns again, and finds the agent it was allowed.
     let allowed_by = input.options.allowed_by.as_ref();
     let started = allowed_by.and_then(|ask| state.find_started_by(ask));
+    // Only for orchestrators: `limit_child` takes `allowed_by` away from anybody else.
     if let Some(agent) = started.filter(|_| input.caller.principal.agent().is_some()) {
         let id = agent.id().clone();
         delegation::may_steer(state, &input.caller, &id)?;
@@ -35,6 +40,7 @@ pub(super) fn spawn(
         return Err(Rejection::NothingToRun);
     }
     check_word("the agent's kind", &input.kind)?;
+    check_attachments(&input.caller, &input.attachments)?;
     if let Some(prompt) = &input.prompt {
         check_size("the message", prompt.len(), MESSAGE_BYTES_MAX)?;
     }
@@ -61,7 +67,8 @@ pub(super) fn spawn(
     };
     let mut events = vec![spawned.into()];
     if let Some(prompt) = input.prompt {
-        events.push(queue_text(context.now, &input.id, by, prompt));
+        let attachments = input.attachments;
+        events.push(queue_text(context.now, &input.id, by, prompt, attachments));
     }
     events.push(request_run(&input.id, 1, None, &input.caller));
     events.push(status_changed(
@@ -83,6 +90,7 @@ fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
     for tools in [&options.allowed_tools, &options.disallowed_tools] {
         check_size("the list of tools", tools.len(), 8 * OPTIONS_MAX)?;
     }
+    check_labels(&options.labels)?;
     let short = [&options.agent, &options.model, &options.mode, &options.fork];
     for text in short.into_iter().flatten() {
         check_word("an option", text)?;
@@ -91,6 +99,7 @@ fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
         "the system prompt",
         options.system_prompt.as_deref().unwrap_or_default(),
     )?;
+    check_mcp_servers(options.mcp_servers.as_ref())?;
     for timeout in [options.turn_timeout_ms, options.ask_timeout_ms] {
         if timeout.unwrap_or(0) > TIMEOUT_MS_MAX {
             return Err(Rejection::TooLarge {
@@ -107,6 +116,60 @@ fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
     check_json("the options", &whole)
 }
 
+/// Servers by name, none of which takes the place of the host's own: calls of its tools are allowed
+/// without an ask.
+fn check_mcp_servers(servers: Option<&Json>) -> Result<(), Rejection> {
+    let Some(servers) = servers else {
+        return Ok(());
+    };
+    let Some(serde_json::Value::Object(servers)) = servers.parse_unique_keys() else {
+        return Err(Rejection::BadMcpServers(
+            "they must be an object that names each once",
+        ));
+    };
+    if !servers.values().all(serde_json::Value::is_object) {
+        return Err(Rejection::BadMcpServers("each of them must be an object"));
+    }
+    // Names are joined with those of tools, so another spelling could stand for the same tools.
+    let is_own =
+        |name: &String| name.trim().eq_ignore_ascii_case(OWN_SERVER) || name.contains("__");
+    if servers.keys().any(is_own) {
+        return Err(Rejection::BadMcpServers(
+            "no name may be `countersign` or have two underscores in a row",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses labels that could not be typed, or too many.
+pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Rejection> {
+    if labels.len() > LABELS_MAX {
+        return Err(Rejection::TooMany {
+            what: "labels",
+            limit: LABELS_MAX,
+        });
+    }
+    for (key, value) in labels {
+        check_word("a label", key)?;
+        check_word("a label", value)?;
+        if !is_plain_word(key) || !is_plain_word(value) {
+            let label = format!("{key}={value}");
+            return Err(Rejection::BadLabel(label.chars().take(100).collect()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether it can be typed without quotes. A leading dash would be read as an option on the command
+/// line.
+fn is_plain_word(word: &str) -> bool {
+    !word.is_empty()
+        && !word.starts_with('-')
+        && word
+            .chars()
+            .all(|letter| letter.is_alphanumeric() || "-_.".contains(letter))
+}
+
 /// Refuses a name that cannot be one, or that another agent has which is not archived.
 pub(super) fn check_name(
     state: &State,
@@ -114,11 +177,7 @@ pub(super) fn check_name(
     own: Option<&AgentId>,
 ) -> Result<String, Rejection> {
     check_word("the agent's name", &name)?;
-    let is_plain = name
-        .chars()
-        .all(|letter| letter.is_alphanumeric() || "-_.".contains(letter));
-    // A leading dash would be read as an option on the command line.
-    if name.is_empty() || !is_plain || name.starts_with('-') {
+    if !is_plain_word(&name) {
         return Err(Rejection::BadName(name.chars().take(100).collect()));
     }
     if is_name_taken(state, &name, own) {
@@ -130,6 +189,7 @@ pub(super) fn check_name(
 
 pub(super) fn is_name_taken(state: &State, name: &str, own: Option<&AgentId>) -> bool {
     state.agents.values().any(|agent| {
+        // External agents name themselves, so their names reserve nothing.
         let kept = agent.managed.as_ref().is_some_and(|m| !m.archived);
         kept && agent.profile.name == name && Some(agent.id()) != own
     })

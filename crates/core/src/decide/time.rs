@@ -92,6 +92,7 @@ fn connection_of(event: &Event) -> Option<&ClientId> {
 
 pub(super) fn time_arrived(state: &State, context: DecisionContext<'_>) -> Decision {
     let mut events = Vec::new();
+    // Held back after a start, so that clients can come back and answer first.
     if context.now >= context.expiry_held_until {
         let due = state
             .deadlines
@@ -99,6 +100,7 @@ pub(super) fn time_arrived(state: &State, context: DecisionContext<'_>) -> Decis
             .take_while(|(at, _)| *at <= context.now);
         events.extend(due.flat_map(|(_, what)| expire_target(state, context, what)));
     }
+    // Not held back: the start of the host gave every lost connection a new grace time.
     let due = state.lapses.iter().take_while(|(at, _)| *at <= context.now);
     let mut leaving = BTreeSet::new();
     for (_, client) in due {
@@ -128,6 +130,7 @@ fn keep_first_endings(events: &mut Vec<Event>) {
 
 fn expire_target(state: &State, context: DecisionContext<'_>, what: &DeadlineTarget) -> Vec<Event> {
     let one = match what {
+        // Waiting, because the asker is still there and is told that nobody answered.
         DeadlineTarget::Approval(id) => state
             .approvals
             .get(id)
@@ -209,6 +212,7 @@ fn lapse_connection<'a>(
         .filter_map(|id| state.agents.get(id))
         .collect();
     for agent in &agents {
+        // An agent that ended before stays as it ended.
         let base = if agent.base.is_terminal() {
             agent.base
         } else {
@@ -238,6 +242,7 @@ fn drop_oldest_gone(state: &State, leaving: &BTreeSet<&AgentId>, events: &mut Ve
         })
         .collect();
     let surplus = gone.len().saturating_sub(GONE_AGENTS_KEPT);
+    // Those that leave now are the newest, although the state has their earlier time of change.
     gone.sort_by_key(|agent| (leaving.contains(agent.id()), agent.updated_at));
     let unregistered = gone.iter().take(surplus).map(|agent| AgentUnregistered {
         agent: agent.id().clone(),

@@ -1,5 +1,6 @@
 //! Managed agents: facts about the processes the host starts, and their story.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,12 @@ pub struct SpawnOptions {
     /// Tools it may not use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
+    /// MCP servers that it starts besides the host's own: Claude Code's entries, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<Json>,
+    /// Labels that an operator gave it, by key. A child has those of its parent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Variables of its environment. Secret ones have no value here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
@@ -189,6 +196,7 @@ impl TranscriptEntry {
             Self::Plan { plan } => plan.steps.iter().map(|step| step.text.len()).sum(),
             Self::Other { update } => update.text().len(),
         };
+        // An entry without text takes room too, and many of them must reach the bound as well.
         own + 64
     }
 }
@@ -261,6 +269,7 @@ impl TokenUsage {
 fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        // Absent is not zero: where an agent never said anything there is no number.
         (one, other) => one.or(other),
     }
 }
@@ -413,6 +422,21 @@ pub struct PromptMessage {
     /// What it is about, if a child sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_message: Option<ParentMessage>,
+    /// Files that go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<PromptAttachment>,
+}
+
+/// A file that goes with a message. Its content is not kept: it is read when the message is sent, and goes
+/// along only if it is still the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptAttachment {
+    /// Where it is, absolute.
+    pub path: String,
+    pub mime_type: String,
+    pub bytes: u64,
+    /// The digest of its content when it was attached.
+    pub sha256: String,
 }
 
 impl PromptMessage {
@@ -429,6 +453,20 @@ impl PromptMessage {
             }
             _ => self.text.clone(),
         }
+    }
+
+    /// The text as the transcript has it, with what was attached.
+    pub fn recorded_text(&self) -> String {
+        let files = self.attachments.iter().map(|file| {
+            let PromptAttachment {
+                path,
+                mime_type,
+                bytes,
+                sha256,
+            } = file;
+            format!("\n[attached {path}: {mime_type}, {bytes} bytes, sha256 {sha256}]")
+        });
+        std::iter::once(self.full_text()).chain(files).collect()
     }
 }
 

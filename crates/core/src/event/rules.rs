@@ -1,5 +1,6 @@
 //! What the rules said, and what was remembered: the persisted shapes of verdicts and grants.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,9 @@ pub struct GrantScope {
     /// One agent until it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentId>,
+    /// Agents that the host runs and that have all of these labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// See `Event::GrantCreated`.

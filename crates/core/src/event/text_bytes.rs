@@ -71,7 +71,11 @@ text_bytes! {
     ProcessKey = |_process| size_of::<ProcessKey>();
     QuestionEnding = |ending| ending.answer.len();
     QuestionText = |question| question.text.len();
-    SpawnOptions = |options| options.system_prompt.text_bytes() + options.command.text_bytes();
+    SpawnOptions = |options| {
+        options.system_prompt.text_bytes()
+            + options.command.text_bytes()
+            + options.mcp_servers.text_bytes()
+    };
     TranscriptEntry = |entry| entry.weight();
     Worktree = |worktree| worktree.path.len() + worktree.repository.len();
 }

@@ -2,7 +2,8 @@
 
 use crate::event::AgentReported;
 use crate::event::{
-    ProcessKey, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry, TurnEnded, Worktree,
+    ProcessKey, PromptAttachment, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry, TurnEnded,
+    Worktree,
 };
 use crate::ids::AgentId;
 use crate::json::Json;
@@ -18,6 +19,7 @@ pub enum ManagedInput {
         caller: Caller,
         agent: AgentId,
         text: String,
+        attachments: Vec<PromptAttachment>,
     },
     /// The running turn is to end.
     Interrupt {
@@ -128,6 +130,8 @@ pub struct SpawnAgent {
     pub options: SpawnOptions,
     /// What it is to do first.
     pub prompt: Option<String>,
+    /// Files that go with the prompt.
+    pub attachments: Vec<PromptAttachment>,
 }
 
 /// What an ask of a managed agent carries besides.

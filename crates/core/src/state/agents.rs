@@ -24,6 +24,7 @@ impl State {
             owner: event.owner.clone(),
             client: event.client.clone(),
             lapses_at: None,
+            // Registering again does not make a new agent: what people set for it stays.
             bypass_until: earlier.as_ref().and_then(|agent| agent.bypass_until),
             managed: earlier.as_ref().and_then(|agent| agent.managed.clone()),
             registered_at: earlier.as_ref().map_or(at, |agent| agent.registered_at),
@@ -47,6 +48,8 @@ impl State {
             .filter(|id| {
                 self.approvals.get(*id).is_some_and(|approval| {
                     let ask = &approval.ask;
+                    // What another principal asked in the name of the agent stays with that one's
+                    // connection.
                     ask.agent.as_ref() == Some(&event.agent.id) && ask.by.key == event.owner
                 })
             })
@@ -61,6 +64,7 @@ impl State {
         let Some(mut agent) = self.agents.get(&event.agent.id).cloned() else {
             return;
         };
+        // Released first, because the event may name another connection than the one that holds it.
         self.release_agent(&agent);
         agent.base = event.base;
         agent.current_task.clone_from(&event.current_task);
@@ -78,6 +82,8 @@ impl State {
             held.agents.insert(agent.id().clone());
         }
         self.changed.agents.insert(agent.id().clone());
+        // Setting a deadline that is already in the index changes nothing. Whoever changes or
+        // removes one takes the old entry out.
         self.move_bypass(agent.id(), None, agent.bypass_until);
         let deadline = agent.managed.as_deref().and_then(turn_deadline);
         self.move_turn_deadline(agent.id(), None, deadline);

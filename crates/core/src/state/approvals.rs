@@ -18,6 +18,7 @@ use super::{DeadlineTarget, State, ask_key};
 impl State {
     pub(super) fn apply_requested(&mut self, seq: Seq, at: Timestamp, event: &ApprovalRequested) {
         let ask = event.ask.clone();
+        // What nothing ties to its connection must not end with it.
         let client = if ask.attachment == AskAttachment::None {
             None
         } else {
@@ -90,6 +91,8 @@ impl State {
     }
 
     pub(super) fn forget_open(&mut self, approval: &Approval) {
+        // Whatever `open_approval` indexes has to leave here: a deadline that stayed would wake the
+        // host again and again for nothing.
         let ask = &approval.ask;
         if let Some(agent) = &ask.agent {
             self.close_one(agent, |open| open.approvals -= 1);
@@ -119,6 +122,8 @@ impl State {
     pub(super) fn keep_recent(&mut self, approval: Approval) {
         self.recent_bytes += approval.ask.bytes();
         self.recent.push_back(approval);
+        // The newest stays whatever its size: the event that follows it records that its answer is
+        // on its way, and an answer that is not in memory cannot be owed.
         while self.recent.len() > 1
             && (self.recent.len() > RECENT_ENDED_KEPT
                 || self.recent_bytes > RECENT_ENDED_BYTES_KEPT)
@@ -181,6 +186,7 @@ impl State {
         self.recent
             .retain(|approval| approval.opened != event.opened);
         self.recount_recent();
+        // Off the list, but still owed until its agent has the answer.
         let owed = self.owed.values_mut();
         for approval in owed.filter_map(|owed| owed.get_mut(&event.opened)) {
             approval.dismissed = true;
@@ -193,6 +199,7 @@ impl State {
             approval.delivery = AnswerDelivery::Attempted;
             approval.deliveries = event.deliveries;
         }
+        // After the change above, because what is owed is a copy of it.
         self.mark_owed(event.opened);
         self.changed.rest.answers.push(AnswerChange {
             opened: event.opened,

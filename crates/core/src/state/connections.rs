@@ -9,6 +9,8 @@ use super::{ConnectionHoldings, State};
 
 impl State {
     pub(super) fn apply_host_started(&mut self, event: &HostStarted) {
+        // No connection outlives its host, so all that held something get the same time to come
+        // back.
         let clients: Vec<_> = self.held.keys().cloned().collect();
         for client in clients {
             self.start_lapse(&client, event.lapses_at);
@@ -24,6 +26,7 @@ impl State {
             return;
         }
         let held = hold(&mut self.held, &mut self.lapses, client, Some(lapses_at));
+        // Written with each thing that is held: a restart has no other record of the instant.
         for id in &held.agents {
             if let Some(agent) = self.agents.get_mut(id) {
                 agent.lapses_at = Some(lapses_at);

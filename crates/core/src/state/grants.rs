@@ -1,6 +1,6 @@
 //! Grants, and which of them count; trusted rule files; bypasses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{AgentBypassChanged, Effect, Grant, GrantCreated, GrantUse, RulesTrusted};
 use crate::grant::{AskerScope, GrantState};
@@ -16,24 +16,26 @@ impl State {
         self.grants.get(id)
     }
 
-    /// A name that an operator gave an agent.
-    pub fn operator_name_of(&self, agent: &AgentId, now: Timestamp) -> Option<&str> {
-        self.operator_names_of(agent, now).next()
-    }
-
     /// The names that operators gave an agent: those of live tokens made for it, and the name of one
-    /// that the host runs. Never the name in an agent's own profile.
+    /// that the host runs. Never a name that an agent chose, for itself or for its child: it could
+    /// choose one for which a person allowed something.
     pub fn operator_names_of(&self, agent: &AgentId, now: Timestamp) -> impl Iterator<Item = &str> {
         let tokens = self.tokens_by_agent.get(agent).into_iter().flatten();
         let run = self
-            .agents
-            .get(agent)
-            .filter(|agent| agent.managed.is_some());
+            .find_managed(agent)
+            .filter(|(_, managed)| managed.has_operator_name);
         tokens
             .filter_map(|id| self.tokens.get(id))
             .filter(move |token| token.expires_at.is_none_or(|end| now < end))
             .map(|token| token.name.as_str())
-            .chain(run.map(|agent| agent.profile.name.as_str()))
+            .chain(run.map(|(agent, _)| agent.profile.name.as_str()))
+    }
+
+    /// The name of an agent that the host runs, whoever chose it. What asks or denies by name counts for
+    /// it: whoever writes such a rule sees the agent under this name.
+    pub fn managed_name_of(&self, agent: &AgentId) -> Option<&str> {
+        let (agent, _) = self.find_managed(agent)?;
+        Some(&agent.profile.name)
     }
 
     /// Whether a grant counts at this instant for whoever asks, at least once.
@@ -47,19 +49,33 @@ impl State {
         let scope = &grant.grant.scope;
         let named = scope.agent.as_ref().is_none_or(|name| {
             asking.agent.is_some_and(|agent| {
-                self.operator_names_of(agent, now)
-                    .any(|given| given == name)
+                let restricts = grant.grant.effect > Effect::Allow;
+                (restricts && self.managed_name_of(agent) == Some(name))
+                    || self
+                        .operator_names_of(agent, now)
+                        .any(|given| given == name)
             })
         });
         let here = scope
             .project
             .as_ref()
             .is_none_or(|project| asking.project == Some(project));
+        // An agent that has ended stays listed, but its session is over.
         let session = scope.session.as_ref().is_none_or(|session| {
             let agent = self.agents.get(session);
             asking.agent == Some(session) && agent.is_some_and(|agent| !agent.base.is_terminal())
         });
-        named && here && session
+        named && here && session && self.has_labels(asking.agent, &scope.labels)
+    }
+
+    /// Whether an agent has all of these labels. Only agents that the host runs have any.
+    fn has_labels(&self, agent: Option<&AgentId>, labels: &BTreeMap<String, String>) -> bool {
+        let managed = agent
+            .and_then(|agent| self.agents.get(agent))
+            .and_then(|agent| agent.managed.as_ref());
+        labels.iter().all(|(key, value)| {
+            managed.is_some_and(|managed| managed.options.labels.get(key) == Some(value))
+        })
     }
 
     /// A grant that says the same as this one and was not used up in part.
@@ -70,6 +86,8 @@ impl State {
             let grant = &found.grant;
             (grant.effect, &grant.scope) == (wanted.effect, &wanted.scope)
                 && (grant.expires_at, grant.uses) == (wanted.expires_at, wanted.uses)
+                // One that was used in part is another: whoever makes it again wants the full
+                // number of uses.
                 && found.uses_left == wanted.uses
         })
     }

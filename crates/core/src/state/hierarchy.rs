@@ -45,6 +45,7 @@ impl State {
         let mut found: BTreeMap<&AgentId, &Agent> = BTreeMap::new();
         let mut next = vec![agent];
         while let Some(above) = next.pop() {
+            // Taken out as it is visited, so that a loop in a damaged record ends.
             for child in children.remove(above).into_iter().flatten() {
                 if found.insert(child.id(), child).is_none() {
                     next.push(child.id());
@@ -64,6 +65,7 @@ impl State {
     pub(crate) fn listening_parent(&self, agent: &AgentId) -> Option<&AgentId> {
         let parent = self.parent_of(agent)?;
         let managed = self.find_orchestrator(parent)?;
+        // One that is being stopped is left out: a message in its queue would start it again.
         let listens = matches!(
             managed.run_state,
             RunState::Requested | RunState::Launched | RunState::Ready
@@ -72,7 +74,7 @@ impl State {
     }
 
     /// The agent that an ask was allowed to start.
-    pub(crate) fn find_started_by(&self, approval: &crate::ids::ApprovalId) -> Option<&Agent> {
+    pub fn find_started_by(&self, approval: &crate::ids::ApprovalId) -> Option<&Agent> {
         self.agents.values().find(|agent| {
             let managed = agent.managed.as_ref();
             managed.is_some_and(|managed| managed.options.allowed_by.as_ref() == Some(approval))
@@ -141,6 +143,7 @@ impl State {
         self.edit_managed(&event.agent, at, |managed| {
             managed.ceiling.clone_from(&event.ceiling);
         });
+        // `edit_managed` keeps only the deadline of the turn up to date.
         let after = event.ceiling.as_ref().and_then(|ceiling| ceiling.until);
         self.move_ceiling(&event.agent, before, after);
     }

@@ -85,6 +85,7 @@ impl State {
 
     pub(super) fn apply_run_requested(&mut self, at: Timestamp, event: &AgentRunRequested) {
         self.edit_managed(&event.agent, at, |managed| {
+            // Session, worktree and queue stay: the run continues where the last one ended.
             managed.run = event.run;
             managed.run_state = RunState::Requested;
             managed.process = None;
@@ -128,6 +129,7 @@ impl State {
 
     pub(super) fn apply_exited(&mut self, at: Timestamp, event: &AgentExited) {
         self.edit_managed(&event.agent, at, |managed| {
+            // The queue stays: its messages may start the next run.
             managed.run_state = RunState::Gone;
             managed.process = None;
             managed.turn = None;
@@ -144,6 +146,10 @@ impl State {
                 name: event.name.clone(),
                 ..AgentProfile::clone(&agent.profile)
             });
+            // Only operators rename agents.
+            if let Some(managed) = &mut agent.managed {
+                Arc::make_mut(managed).has_operator_name = true;
+            }
             agent.updated_at = at;
             self.put_agent(agent);
         }
@@ -157,6 +163,8 @@ impl State {
 
     pub(super) fn apply_configured(&mut self, at: Timestamp, event: &AgentConfigured) {
         self.edit_managed(&event.agent, at, |managed| {
+            // Counted, so that choosing the same mode again is sent again: the agent may have left
+            // it.
             managed.configured += 1;
             let options = SpawnOptions::clone(&managed.options);
             managed.options = Arc::new(SpawnOptions {
@@ -215,6 +223,7 @@ impl State {
                 turn.interrupted = true;
                 turn.deadline = event.deadline;
             }
+            // Nothing more starts in an interrupted turn, not even what was allowed before.
             managed.forget_allowed();
         });
     }
@@ -243,6 +252,7 @@ impl State {
 
     pub(super) fn apply_pass_used(&mut self, at: Timestamp, event: &PassUsed) {
         self.edit_managed(&event.agent, at, |managed| {
+            // One of them only: the same thing allowed twice is two passes.
             let used = managed
                 .passes
                 .iter()
@@ -270,6 +280,7 @@ impl State {
                 digest: digest.clone(),
             });
             managed.passes.extend(passes);
+            // The oldest go. A request whose pass is gone is asked again, which is safe.
             let surplus = managed.passes.len().saturating_sub(PASSES_MAX);
             managed.passes.drain(..surplus);
             managed.allowed.add(&approval.ask.action);
@@ -293,6 +304,7 @@ impl State {
 
     /// It arrived, or never will.
     pub(super) fn settle_owed(&mut self, opened: Seq) {
+        // The event names no agent; few agents are owed anything, so all of them are searched.
         self.owed.retain(|_, owed| {
             owed.remove(&opened);
             !owed.is_empty()
@@ -311,6 +323,8 @@ impl State {
         let Some(managed) = &mut agent.managed else {
             return;
         };
+        // Every change of a managed agent comes through here, so that none forgets the deadline's
+        // index.
         let before = turn_deadline(managed);
         let managed = Arc::make_mut(managed);
         change(managed);

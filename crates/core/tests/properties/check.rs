@@ -457,8 +457,12 @@ pub(crate) fn same(world: &World) {
         assert_eq!(folded.open_of(&agent), restored.open_of(&agent));
         assert_eq!(folded.duties_of(&agent), restored.duties_of(&agent));
         assert_eq!(
-            folded.operator_name_of(&agent, world.now),
-            restored.operator_name_of(&agent, world.now)
+            folded
+                .operator_names_of(&agent, world.now)
+                .collect::<Vec<_>>(),
+            restored
+                .operator_names_of(&agent, world.now)
+                .collect::<Vec<_>>()
         );
     }
     for id in &world.asks {

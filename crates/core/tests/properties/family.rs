@@ -78,6 +78,7 @@ impl World {
                 answer: "that".to_owned(),
             },
             FamilyStep::PromptAs(pick, whom) => Input::Managed(ManagedInput::Prompt {
+                attachments: Vec::new(),
                 caller: as_agent(&self.managed_id(*pick)),
                 agent: self.managed_id(*whom),
                 text: "go on".to_owned(),
@@ -110,6 +111,7 @@ impl World {
 
     fn spawn_with(&mut self, caller: Caller, options: SpawnOptions) -> Input {
         Input::Managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+            attachments: Vec::new(),
             caller,
             id: AgentId::new(self.next_id("managed")),
             name: None,

@@ -137,6 +137,7 @@ impl World {
         Input::Managed(match call {
             ManagedCall::Spawn { name, prompt } => self.spawn(caller, *name, *prompt),
             ManagedCall::Prompt(pick) => ManagedInput::Prompt {
+                attachments: Vec::new(),
                 caller,
                 agent: agent(self, pick),
                 text: "go on".to_owned(),
@@ -177,6 +178,7 @@ impl World {
     fn spawn(&mut self, caller: Caller, name: Option<usize>, prompt: bool) -> ManagedInput {
         let id = AgentId::new(self.next_id("managed"));
         ManagedInput::Spawn(Box::new(SpawnAgent {
+            attachments: Vec::new(),
             caller,
             id,
             name: name.map(|name| format!("name-{name}")),
@@ -409,7 +411,7 @@ impl Book {
             assert!(known.contains(&pass), "never allowed: {pass:?}");
         }
         let covered = self.covered.get(agent).map_or(&[][..], Vec::as_slice);
-        let newest = covered.len().saturating_sub(limits::AGENT_WISHES_MAX);
+        let newest = covered.len().saturating_sub(limits::CLIENT_REQUESTS_MAX);
         assert!(managed.covered.iter().eq(&covered[newest..]), "{managed:?}");
         if managed.run_state == RunState::Ready && turn.is_none() {
             assert!(managed.queue.is_empty(), "nobody tells it: {managed:?}");

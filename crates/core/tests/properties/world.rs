@@ -303,6 +303,7 @@ impl World {
                         resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
                         message: None,
                         edited_input: edit.then(|| number(9)),
+                        answers: None,
                         stop: option == 1 && !remember.is_empty(),
                         remember: remember.into_iter().map(draft).collect(),
                     },
@@ -508,6 +509,7 @@ fn draft(grant: GrantStep) -> GrantDraft {
             agent: grant.agent.map(|agent| format!("name {agent}")),
             project: grant.project.map(|project| format!("/project {project}")),
             session: grant.session.map(agent_id),
+            ..GrantScope::default()
         },
         expires_in_ms: grant.expires_s.map(|s| s * 1000),
         uses: grant.uses,

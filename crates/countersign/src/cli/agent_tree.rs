@@ -13,6 +13,8 @@ pub(super) fn arrange_by_parent(agents: Vec<HostAgent>) -> Vec<(usize, HostAgent
     let parents: BTreeMap<String, String> = agents
         .iter()
         .filter_map(|agent| {
+            // A parent that is not listed, because it is archived for example, leaves its children at
+            // the top.
             let parent = parent_of(agent).filter(|parent| ids.contains(parent))?;
             Some((agent.id.clone(), parent.to_owned()))
         })
@@ -28,12 +30,11 @@ pub(super) fn arrange_by_parent(agents: Vec<HostAgent>) -> Vec<(usize, HostAgent
             first.entry(id).or_insert(at);
         }
     }
-    let key = |line: &Vec<String>| -> Vec<(usize, String)> {
-        let place = |id: &String| (first.get(id.as_str()).copied().unwrap_or(0), id.clone());
-        line.iter().map(place).collect()
-    };
-    let mut placed: Vec<_> = lines.iter().map(key).zip(agents).collect();
-    placed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut placed: Vec<_> = lines.iter().zip(agents).collect();
+    placed.sort_by_cached_key(|(line, _)| -> Vec<_> {
+        let ids = line.iter().map(String::as_str);
+        ids.map(|id| (first.get(id).copied(), id)).collect()
+    });
     placed
         .into_iter()
         .map(|(line, agent)| (line.len() - 1, agent))

@@ -11,10 +11,9 @@ use countersign_protocol::{
     CancelApprovalParams, HostApproval, Raw, Reason, RequestApprovalParams, WaitApprovalParams,
     method,
 };
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-use super::{CommonArgs, args};
+use super::{CommonArgs, args, shutdown};
 use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::duration::{self, TimeLimit};
 use crate::error::CliError;
@@ -80,9 +79,9 @@ pub(super) async fn ask(common: &CommonArgs, args: AskArgs) -> Result<CliExit, C
     let message_only = args.message_only;
     let limit = args.timeout;
     let params = request(args)?;
-    let failed = |source| CliError::io("could not listen for signals", source);
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+    // Before anything is asked: from then on Ctrl-C has to take the ask back, not only end this
+    // process.
+    let interrupted = shutdown::interruption()?;
     let mut client = HostClient::connect(&endpoint).await?;
     let row = client.call::<method::RequestApproval>(&params).await?;
     if CliExit::of_ask(&row).is_none() {
@@ -94,27 +93,22 @@ pub(super) async fn ask(common: &CommonArgs, args: AskArgs) -> Result<CliExit, C
     let id = row.id.clone();
     let row = tokio::select! {
         row = wait(&endpoint, &mut client, &params, row, limit) => row?,
-        _ = interrupted.recv() => return Ok(cancel(&endpoint, id).await),
-        _ = terminated.recv() => return Ok(cancel(&endpoint, id).await),
+        () = interrupted => return Ok(cancel(&endpoint, id).await),
     };
     print(common, &row, message_only)?;
     Ok(CliExit::of_ask(&row).unwrap_or(CliExit::Failure))
 }
 
 fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
-    let json = |text: Option<String>| -> Result<Option<Raw>, CliError> {
-        text.map(|text| Ok(Raw(args::json_argument(&text)?.into())))
-            .transpose()
-    };
     Ok(RequestApprovalParams {
         action: args.action,
         agent_id: args.agent,
-        details: json(args.details)?.unwrap_or_default(),
+        details: raw_argument(args.details)?.unwrap_or_default(),
         options: args.options,
         approving: (!args.approving.is_empty()).then_some(args.approving),
         system_level: true,
         tool: args.tool,
-        input: json(args.input)?,
+        input: raw_argument(args.input)?,
         cwd: match args.cwd {
             Some(dir) => Some(args::absolute_folder(Some(&dir))?),
             // A folder that is gone or has no name in UTF-8 only makes the rules ask more.
@@ -127,6 +121,11 @@ fn request(args: AskArgs) -> Result<RequestApprovalParams, CliError> {
         timeout_ms: args.timeout.as_ms(),
         ..RequestApprovalParams::default()
     })
+}
+
+fn raw_argument(text: Option<String>) -> Result<Option<Raw>, CliError> {
+    text.map(|text| Ok(Raw(args::json_argument(&text)?.into())))
+        .transpose()
 }
 
 /// Waits until the ask ended, across lost connections and restarts of the host.
@@ -205,13 +204,14 @@ async fn cancel(endpoint: &HostEndpoint, approval_id: String) -> CliExit {
         approval_id,
         message: Some("interrupted".into()),
     };
+    // A connection of its own: on the other one a call was dropped half way.
     let cancelled = async {
         let mut client = HostClient::connect(endpoint).await?;
         client.call::<method::CancelApproval>(&params).await?;
         Ok::<_, CliError>(())
     };
     match cancelled.await {
-        Ok(()) => output::print_message("taken back"),
+        Ok(()) => output::print_message("ask cancelled"),
         Err(error) => output::print_message(error.report().trim_end()),
     }
     CliExit::Cancelled
@@ -219,7 +219,7 @@ async fn cancel(endpoint: &HostEndpoint, approval_id: String) -> CliExit {
 
 fn print(common: &CommonArgs, row: &HostApproval, message_only: bool) -> Result<(), CliError> {
     if common.json {
-        return output::print_json(row);
+        return output::print_json(&output::json_row(row)?);
     }
     let message = row
         .message

@@ -14,7 +14,7 @@ use crate::exit::CliExit;
 use crate::paths::HostPaths;
 use crate::{audit, duration, output};
 
-const RESCUE_HELP: &str = "Example:
+const RESCUE_HELP: &str = "Examples:
   countersign audit rescue ~/rescued.db
 
 The host must still be running: it reads the record from its open files and memory. If the host is
@@ -29,7 +29,7 @@ const RESCUE_WAIT: Duration = Duration::from_mins(10);
 pub(crate) enum AuditCommand {
     /// Verify that the audit log is complete and unchanged; needs no host
     #[command(
-        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head \"$(cat head.txt)\"\n\nExits with 1 if a check fails. Keep the head that it prints in another place: only a comparison with\nit shows that events at the end are missing."
+        after_help = "Examples:\n  countersign audit verify\n  countersign audit verify --head \"$(cat head.txt)\"\n\nExits with 1 if a check fails. Store the printed head in another place: only a comparison with it\nshows that events at the end are missing."
     )]
     Verify {
         /// Compare with this head, printed by an earlier run
@@ -37,6 +37,9 @@ pub(crate) enum AuditCommand {
         head: Option<audit::AuditHead>,
     },
     /// Erase the content of one event and record that
+    #[command(
+        after_help = "Examples:\n  countersign audit redact 4711 --reason 'contains a password'"
+    )]
     Redact {
         /// Sequence number of the event
         sequence: u64,
@@ -54,7 +57,7 @@ pub(crate) enum AuditCommand {
         file: PathBuf,
     },
     /// Print every event as one line of JSON; needs no host
-    #[command(after_help = "Example:\n  countersign audit export > record.jsonl")]
+    #[command(after_help = "Examples:\n  countersign audit export > record.jsonl")]
     Export,
 }
 
@@ -78,30 +81,20 @@ pub(super) async fn audit(common: &CommonArgs, command: AuditCommand) -> Result<
         AuditCommand::Rescue { file } => rescue(common, &file).await,
         AuditCommand::Redact { sequence, reason } => {
             let params = RedactParams { sequence, reason };
-            let result = common
-                .connect()
-                .await?
-                .call::<method::RedactEvent>(&params)
-                .await?;
-            print_result(
-                common,
-                &result,
-                &format!("erased the content of event {sequence}"),
-            )
+            let result = common.call::<method::RedactEvent>(&params).await?;
+            let message = format!("erased the content of event {sequence}");
+            print_result(common, &result, &message)
         }
         AuditCommand::Prune(args) => {
             let params = prune_params(&args.before, duration::now());
-            let result = common
-                .connect()
-                .await?
-                .call::<method::PruneEvents>(&params)
-                .await?;
+            let result = common.call::<method::PruneEvents>(&params).await?;
             print_result(common, &result, "erased old events")
         }
     }
 }
 
 async fn rescue(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
+    // The host runs in another folder, where a relative path would mean another file.
     let absolute = std::path::absolute(file)
         .map_err(|source| CliError::io("could not find the current folder", source))?;
     let path = absolute
@@ -114,16 +107,14 @@ async fn rescue(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
         .await?
         .call_within::<method::RescueRecord>(RESCUE_WAIT, &params)
         .await?;
-    if common.json {
-        output::print_json(&rescued)?;
-    } else {
-        output::print(&format!(
-            "rescued {} events, head {}\n",
-            rescued.events, rescued.head
-        ))?;
+    let exit = common.print(&rescued, || {
+        let RescueResult { events, head, .. } = &rescued;
+        format!("rescued {events} events, head {head}\n")
+    })?;
+    if !common.json {
         output::print_message(steps_to_restore(&rescued));
     }
-    Ok(CliExit::Ok)
+    Ok(exit)
 }
 
 /// What to type to go on with the rescued file. What is left of the old one must not lie beside it:
@@ -142,15 +133,10 @@ fn print_result(
     result: &AuditResult,
     message: &str,
 ) -> Result<CliExit, CliError> {
-    if common.json {
-        output::print_json(result)?;
-    } else {
-        output::print(&format!(
-            "{message} (recorded as event {})\n",
-            result.sequence
-        ))?;
-    }
-    Ok(CliExit::Ok)
+    let sequence = result.sequence;
+    common.print(result, || {
+        format!("{message} (recorded as event {sequence})\n")
+    })
 }
 
 /// A bare number is an event, a number with a unit an age, anything else a time.

@@ -19,7 +19,7 @@ use crate::{duration, output};
 
 The orchestrator may then approve asks of the agents it started that these rules cover, and deny any
 of them. It can never approve what a rule denies, what no rule can allow, an edited input, its own
-asks or those of its own orchestrator. New rules replace the previous ones and everything it remembered.")]
+asks or those of its own orchestrator. New rules replace the previous ones and every rule it saved.")]
 pub(crate) struct CeilingArgs {
     /// Name or id of the orchestrator
     agent: String,
@@ -29,31 +29,29 @@ pub(crate) struct CeilingArgs {
     /// How long: 90s, 30m, 2h [default: as long as it runs]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, requires = "rules")]
     for_: Option<Duration>,
-    /// Remove the limit: it may approve nothing
+    /// Remove the ceiling: it may then approve nothing
     #[arg(long)]
     clear: bool,
 }
 
 pub(super) async fn ceiling(common: &CommonArgs, args: CeilingArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
+    // To clear it is to set one without rules, which approves nothing.
     let agent = if args.clear || !args.rules.is_empty() {
         let body = CeilingBody {
             rules: args.rules,
             expires_in_ms: args.for_.map(duration::millis),
         };
-        let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
+        let agent_id = args.agent.clone();
         let params = AgentTarget { agent_id, body };
         client.call::<method::SetCeiling>(&params).await?
     } else {
-        let found = agent_lookup::find_agent(&mut client, &args.agent).await?;
+        let found = agent_lookup::load_agent(&mut client, &args.agent).await?;
         require_orchestrator(found)?
     };
-    if common.json {
-        output::print_json(&agent)?;
-    } else {
-        output::print(&(ceiling_text(&agent, duration::now()) + "\n"))?;
-    }
-    Ok(CliExit::Ok)
+    common.print(&output::json_row(&agent)?, || {
+        ceiling_text(&agent, duration::now()) + "\n"
+    })
 }
 
 /// Refuses an agent that cannot have a ceiling, in the host's own words.
@@ -61,10 +59,11 @@ fn require_orchestrator(agent: HostAgent) -> Result<HostAgent, CliError> {
     if agent_lookup::is_orchestrator(&agent) {
         return Ok(agent);
     }
-    Err(CliError::Failed {
-        what: format!("`{}` is not an orchestrator", escape::line(&agent.name)),
-        hint: Some("start one with `countersign spawn --role orchestrator`".into()),
-    })
+    Err(CliError::failed(format!(
+        "`{}` is not an orchestrator",
+        escape::line(&agent.name)
+    ))
+    .with_hint("start one with `countersign spawn --role orchestrator`"))
 }
 
 fn ceiling_text(agent: &HostAgent, now: Time) -> String {

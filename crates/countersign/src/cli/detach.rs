@@ -4,11 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use countersign_protocol::{HostStatus, NoParams, method};
 
-use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::client::{HostClient, HostEndpoint};
 use crate::error::CliError;
 use crate::paths::HostPaths;
 
@@ -23,89 +23,78 @@ pub(crate) async fn start_detached(
     arguments: &[String],
     home: Option<&Path>,
 ) -> Result<HostStatus, CliError> {
-    let failed = |source| CliError::io("could not start the host", source);
-    let (log, begin) = open_log(&paths.log)?;
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    let (log, begin) = open_log(&paths.log)
+        .map_err(|source| CliError::file("open the log", &paths.log, source))?;
+    let failure = run_until_ready(paths, arguments, home, log)
+        .map_err(|source| CliError::io("could not start the host", source))?;
+    if let Some(ended) = failure {
+        let log = log_since(&paths.log, begin).unwrap_or_default();
+        let what = format!("the host did not start ({ended})\n{}", log.trim_end());
+        return Err(CliError::failed(what).with_hint("find the cause with `countersign doctor`"));
+    }
+    let mut client = HostClient::connect(&HostEndpoint::local(&paths.socket)).await?;
+    Ok(client.call::<method::Status>(&NoParams {}).await?)
+}
+
+/// Starts the host and waits for its `ready`; how it ended, if it ended instead.
+fn run_until_ready(
+    paths: &HostPaths,
+    arguments: &[String],
+    home: Option<&Path>,
+    log: File,
+) -> io::Result<Option<ExitStatus>> {
+    let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["up", "--detached"])
         .args(arguments)
-        .current_dir(&paths.data_dir);
-    command
+        // The folder of the caller may be removed or unmounted while the host runs.
+        .current_dir(&paths.data_dir)
+        // A host runs for long, and the processes of its user, agents among them, can read its
+        // environment: no place for the token of whoever started it.
         .env_remove("COUNTERSIGN_TOKEN")
-        .env_remove("COUNTERSIGN_URL");
-    if let Some(home) = home {
-        command.env("COUNTERSIGN_HOME", home);
-    }
+        .env_remove("COUNTERSIGN_URL")
+        .envs(home.map(|home| ("COUNTERSIGN_HOME", home)));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
-        .spawn()
-        .map_err(failed)?;
+        .spawn()?;
     let mut line = String::new();
+    // The pipe also ends if the host dies, so this does not wait for ever.
     if let Some(pipe) = child.stdout.take() {
-        io::BufReader::new(pipe)
-            .read_line(&mut line)
-            .map_err(failed)?;
+        io::BufReader::new(pipe).read_line(&mut line)?;
     }
-    if line.trim() != "ready" {
-        let ended = child.wait().map_err(failed)?;
-        let what = format!(
-            "the host did not start ({ended})\n{}",
-            log_since(&paths.log, begin).trim_end()
-        );
-        return Err(CliError::Failed {
-            what,
-            hint: Some("see what is in the way with `countersign doctor`".into()),
-        });
+    if line.trim() == "ready" {
+        return Ok(None);
     }
-    let endpoint = HostEndpoint {
-        address: HostAddress::Socket(paths.socket.clone()),
-        token: None,
-        agent_id: None,
-    };
-    Ok(HostClient::connect(&endpoint)
-        .await?
-        .call::<method::Status>(&NoParams {})
-        .await?)
+    child.wait().map(Some)
 }
 
 /// The log for appending, and where it ends now.
-fn open_log(path: &Path) -> Result<(File, u64), CliError> {
-    let failed = |source| {
-        CliError::io(
-            format!("could not open the log `{}`", path.display()),
-            source,
-        )
-    };
-    if path
-        .metadata()
-        .is_ok_and(|found| found.len() > LOG_BYTES_MAX)
-    {
-        std::fs::rename(path, path.with_extension("log.old")).map_err(failed)?;
+fn open_log(path: &Path) -> io::Result<(File, u64)> {
+    let size = path.metadata().map_or(0, |found| found.len());
+    // Only at a start: a host that runs keeps writing to the file that it opened.
+    if size > LOG_BYTES_MAX {
+        std::fs::rename(path, path.with_extension("log.old"))?;
     }
     let file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let begin = file.metadata().map_err(failed)?.len();
+        .open(path)?;
+    let begin = file.metadata()?.len();
     Ok((file, begin))
 }
 
-fn log_since(path: &Path, begin: u64) -> String {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(
-            begin.max(end.saturating_sub(TAIL_BYTES_MAX)),
-        ))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    read().unwrap_or_default()
+fn log_since(path: &Path, begin: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let end = file.metadata()?.len();
+    file.seek(SeekFrom::Start(
+        begin.max(end.saturating_sub(TAIL_BYTES_MAX)),
+    ))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a person opens, or the socket where there is no TCP.
@@ -130,6 +119,6 @@ mod tests {
         std::fs::write(&path, "old\n").unwrap();
         let (mut log, begin) = open_log(&path).unwrap();
         log.write_all(b"error: new\n").unwrap();
-        assert_eq!(log_since(&path, begin), "error: new\n");
+        assert_eq!(log_since(&path, begin).unwrap(), "error: new\n");
     }
 }

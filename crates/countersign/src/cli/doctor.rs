@@ -1,5 +1,8 @@
 //! `doctor`: everything a host needs, checked one by one.
 
+mod tools;
+
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,13 +14,14 @@ use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
 
 use super::CommonArgs;
+use super::agents::local_catalog;
 use super::runners::runners;
-use crate::client::HostClient;
 use crate::config::HostConfig;
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::paths::{self, HostPaths};
+use tools::tools;
 
 /// Less free space than this and a busy day may not fit.
 const FREE_BYTES_LOW: u64 = 512 * 1024 * 1024;
@@ -87,34 +91,21 @@ pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
     let (config, check) = config(&paths.config);
     checks.push(check);
     checks.push(rules(&paths.rules));
-    let status = match common.endpoint() {
-        Ok(endpoint) => match HostClient::connect(&endpoint).await {
-            Ok(mut client) => client
-                .call::<method::Status>(&NoParams {})
-                .await
-                .map_err(CliError::from),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
-    };
+    let status = common.call::<method::Status>(&NoParams {}).await;
     checks.insert(2, database(&paths.database, status.is_ok()));
     checks.extend(host(&status));
+    // A host that runs holds its own port, which is no fault.
     if status.is_err() {
         checks.push(port(&config));
     }
+    let catalog = common.call::<method::Catalog>(&NoParams {}).await;
+    checks.extend(tools(&catalog.unwrap_or_else(|_| local_catalog())).await);
     checks.extend(runners(&paths, status.is_ok()));
     checks.extend(guarantees());
-    if common.json {
-        output::print_json(&checks)?;
-    } else {
-        output::print(&checks.iter().map(line).collect::<String>())?;
-    }
+    let document = BTreeMap::from([("checks", &checks)]);
+    common.print(&document, || checks.iter().map(line).collect())?;
     let failed = checks.iter().any(|check| check.grade == CheckGrade::Fail);
-    Ok(if failed {
-        CliExit::Failure
-    } else {
-        CliExit::Ok
-    })
+    Ok(CliExit::failure_if(failed))
 }
 
 /// The user's rule file: a host does not start with one that is not understood.
@@ -123,10 +114,7 @@ fn rules(path: &Path) -> DoctorCheck {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return ok(
-                "rules",
-                format!("no rule file at {name}: every action asks"),
-            );
+            return no_rules(&name);
         }
         Err(error) => return fail("rules", format!("{name}: {error}"), "make it readable"),
     };
@@ -136,6 +124,7 @@ fn rules(path: &Path) -> DoctorCheck {
             problems.to_string().replace('\n', "; "),
             "fix it; until then no host starts, and a running one allows nothing by rule",
         ),
+        Ok(file) if file.entries.is_empty() && file.warnings.is_empty() => no_rules(&name),
         Ok(file) => match file.warnings.first() {
             None => ok("rules", format!("{} in {name}", file.entries.len())),
             Some(warning) => {
@@ -147,17 +136,22 @@ fn rules(path: &Path) -> DoctorCheck {
     }
 }
 
+fn no_rules(name: &str) -> DoctorCheck {
+    warn(
+        "rules",
+        format!("none in {name}: every action of an agent asks"),
+        "begin with some: `countersign rules init`",
+    )
+}
+
 fn line(check: &DoctorCheck) -> String {
     let (word, style): (_, Style) = match check.grade {
         CheckGrade::Ok => ("ok  ", output::GOOD),
         CheckGrade::Warn => ("warn", output::WARNING),
         CheckGrade::Fail => ("fail", output::BAD),
     };
-    let advice = check
-        .advice
-        .as_ref()
-        .map(|advice| format!("\n      {advice}"))
-        .unwrap_or_default();
+    let advice = check.advice.as_ref();
+    let advice = advice.map_or(String::new(), |advice| format!("\n      {advice}"));
     format!(
         "{style}{word}{style:#}  {}: {}{advice}\n",
         check.what, check.found
@@ -190,6 +184,7 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
     const WHAT: &str = "database";
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let shown = path.display();
+    // Read as a plain file: SQLite could create files beside it or take a lock that a host needs.
     let mut begin = [0; 16];
     let read = std::fs::File::open(path).and_then(|mut file| {
         file.read_exact(&mut begin)?;
@@ -232,6 +227,7 @@ fn database(path: &Path, in_use: bool) -> DoctorCheck {
 
 fn space(folder: &Path) -> DoctorCheck {
     const WHAT: &str = "free space";
+    // The folder may not exist yet; the file system that it will be on does.
     let existing = folder
         .ancestors()
         .find(|path| path.exists())

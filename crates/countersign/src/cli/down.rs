@@ -58,11 +58,13 @@ async fn keep_agents(
     mut client: HostClient,
 ) -> Result<CliExit, CliError> {
     let status = client.call::<method::Status>(&NoParams {}).await?;
+    // Read while the host runs: afterwards nobody can say what its agents wait for.
     let kept = shutdown::running_agents(&mut client).await?;
     if !common.json && !kept.is_empty() {
         let waits = OpenWaits::load(&mut client).await?;
         output::print(&list(&kept, &waits, output::list_width()))?;
     }
+    // A host that ends waits for its connections, and must not wait for this one.
     drop(client);
     shutdown::end_host(endpoint, AgentsAtShutdown::Keep).await?;
     output::print_message("the host stopped");
@@ -89,6 +91,8 @@ async fn end_host_and_agents(
     };
     let ended = shutdown::running_agents(&mut client).await?;
     drop(client);
+    // Before the host ends: only runners that live are found, and those that are about to end have to
+    // be waited for.
     let runners = paths.as_ref().map(orphans::find).unwrap_or_default();
     shutdown::end_host(endpoint, AgentsAtShutdown::End).await?;
     orphans::wait_until_ended(&runners).await;
@@ -139,8 +143,10 @@ async fn without_host(
     }
     output::print_message(match left {
         0 => "no host and no agent is running".to_owned(),
-        1 => "no host is running; ended 1 agent".to_owned(),
-        count => format!("no host is running; ended {count} agents"),
+        count => format!(
+            "no host is running; ended {}",
+            output::plural(count, "agent")
+        ),
     });
     Ok(CliExit::Ok)
 }
@@ -151,9 +157,8 @@ pub(crate) fn kept_agents_text(count: usize, alone_ms: Option<u64>) -> String {
         1 => "1 agent keeps".to_owned(),
         count => format!("{count} agents keep"),
     };
-    let time = alone_ms
-        .map(|ms| format!(" for up to {}", duration::in_words(ms)))
-        .unwrap_or_default();
+    let time = alone_ms.map(|ms| format!(" for up to {}", duration::in_words(ms)));
+    let time = time.unwrap_or_default();
     format!(
         "{who} running without a host{time}: `countersign up` adopts them again, \
          `countersign down --all` ends them"
@@ -180,18 +185,13 @@ impl OpenWaits {
 
     /// What an agent waits for, the oldest first.
     fn waits_of_agent(&self, agent: &HostAgent) -> String {
-        let is_its = |id: Option<&str>| id == Some(agent.id.as_str());
-        let asks = self
-            .asks
-            .iter()
-            .filter(|row| is_its(row.agent_id.as_deref()));
-        let questions = self.questions.iter();
-        let questions = questions.filter(|row| is_its(row.agent_id.as_deref()));
+        let id = Some(agent.id.as_str());
+        let asks = self.asks.iter().filter(|row| row.agent_id.as_deref() == id);
         let asks = asks.map(|row| (row.sequence, approvals::summary(row)));
-        let asked = |row: &HostQuestion| escape::line(&row.question).into_owned();
-        let oldest = asks
-            .chain(questions.map(|row| (row.sequence, asked(row))))
-            .min_by_key(|(sequence, _)| *sequence);
+        let questions = self.questions.iter();
+        let questions = questions.filter(|row| row.agent_id.as_deref() == id);
+        let questions = questions.map(|row| (row.sequence, escape::line(&row.question).into()));
+        let oldest = asks.chain(questions).min_by_key(|(sequence, _)| *sequence);
         let open = agent.open_approvals + agent.open_questions;
         match (oldest, open) {
             (Some((_, text)), 0 | 1) => text,
@@ -203,14 +203,14 @@ impl OpenWaits {
 }
 
 fn list(agents: &[HostAgent], waits: &OpenWaits, width: usize) -> String {
-    let row = |agent: &HostAgent| {
+    let rows = agents.iter().map(|agent| {
         vec![
             escape::line(&agent.name).into_owned(),
             agent.state.to_string(),
             waits.waits_of_agent(agent),
         ]
-    };
-    let rows: Vec<_> = agents.iter().map(row).collect();
+    });
+    let rows: Vec<_> = rows.collect();
     output::columns(&["NAME", "STATE", "WAITS FOR"], &rows, width)
 }
 

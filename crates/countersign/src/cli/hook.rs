@@ -6,7 +6,7 @@ mod settings;
 mod spans;
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::hook::{self, HookArgs};
 use crate::output;
-use crate::paths::HostPaths;
+use crate::paths::{self, HostPaths};
 use crate::random_id::random_id;
 use crate::render::diff;
 
@@ -34,7 +34,7 @@ const LONGER_SECONDS: u64 = 10;
 pub(crate) enum HookCommand {
     /// Answer a Claude Code hook; Claude Code runs this with the event on stdin
     #[command(
-        after_help = "Always prints a decision. `[hook]` in config.toml sets how long it waits for a person\n\
+        after_help = "Examples:\n  countersign hook claude --timeout 600 < event.json\n\nAlways prints a decision. `[hook]` in config.toml sets how long it waits for a person\n\
         (limit_seconds), its answer after that (on_timeout = \"deny\" or \"ask\") and its answer\n\
         without a host (without_host, the same values)."
     )]
@@ -47,6 +47,7 @@ pub(crate) enum HookCommand {
     #[command(after_help = INSTALL_HELP)]
     Install(HookSettingsArgs),
     /// Remove what `install` added to the settings, and nothing else
+    #[command(after_help = "Examples:\n  countersign hook uninstall claude")]
     Uninstall(HookSettingsArgs),
 }
 
@@ -55,7 +56,8 @@ const INSTALL_HELP: &str = "Examples:
   countersign hook install claude --local     # this folder, only for you
   countersign hook install claude --project   # this folder, for everyone who works in it
 
-With --project everyone who works in the folder needs countersign: without it their tools are blocked.";
+With --project everyone who works in the folder needs countersign: where it is not
+installed, tool calls are blocked.";
 
 #[derive(Args)]
 pub(crate) struct HookSettingsArgs {
@@ -71,10 +73,10 @@ pub(crate) struct HookSettingsArgs {
 /// Which settings.
 #[derive(Args)]
 struct SettingsPlace {
-    /// Use the shared settings of the current folder
+    /// Use the settings of the current folder that everyone shares
     #[arg(long, conflicts_with_all = ["user", "local"])]
     project: bool,
-    /// Use your own settings of the current folder
+    /// Use the settings of the current folder that only you use
     #[arg(long, conflicts_with = "user")]
     local: bool,
     /// Use your own settings [default]
@@ -125,7 +127,7 @@ fn remove_hooks(_: &HookSettingsArgs, text: Option<&str>) -> Result<Option<Strin
 }
 
 fn refused(what: String) -> CliError {
-    CliError::Failed { what, hint: None }
+    CliError::failed(what)
 }
 
 /// The program as a shell reads it: in a file for everybody by its name, where that is this program.
@@ -136,18 +138,19 @@ fn program(args: &HookSettingsArgs) -> Result<String, CliError> {
     let mut named = std::env::split_paths(&path).map(|folder| folder.join("countersign"));
     let found = named.find(|path| path.is_file());
     let found = found.and_then(|path| fs::canonicalize(path).ok());
+    // Others have the program elsewhere, and a path of this machine would block their tools.
     if args.place.project && found == fs::canonicalize(&own).ok() {
         return Ok("countersign".to_owned());
     }
-    let own = own.into_os_string().into_string().map_err(|own| {
-        CliError::usage(format!("`{}` is not UTF-8, as settings are", own.display()))
-    })?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if own.chars().all(plain) {
-        Ok(own)
-    } else {
-        Ok(format!("'{}'", own.replace('\'', "'\\''")))
+    let own = own
+        .into_os_string()
+        .into_string()
+        .map_err(|own| CliError::usage(format!("`{}` is not UTF-8 text", own.display())))?;
+    let needs_quotes = own.contains(|c: char| !c.is_ascii_alphanumeric() && !"/._-+".contains(c));
+    if needs_quotes {
+        return Ok(format!("'{}'", own.replace('\'', "'\\''")));
     }
+    Ok(own)
 }
 
 fn change_settings(
@@ -179,14 +182,11 @@ fn change_settings(
     // The person may have thought for long.
     if read(&file)? != old {
         let what = format!("`{shown}` was changed in the meantime");
-        return Err(CliError::Failed {
-            what,
-            hint: Some("try again".into()),
-        });
+        return Err(CliError::failed(what).with_hint("try again"));
     }
     match new {
         Some(text) => replace(&file, &text)?,
-        None => fs::remove_file(&file).map_err(|source| file_error("remove", &file, source))?,
+        None => fs::remove_file(&file).map_err(|source| CliError::file("remove", &file, source))?,
     }
     report(common, &shown, true, &format!("{done}: `{shown}`"))
 }
@@ -206,22 +206,13 @@ fn report(
 }
 
 fn ask_to_write() -> Result<bool, CliError> {
-    if !io::stdin().is_terminal() {
-        return Err(CliError::Usage {
-            what: "not a terminal: confirm with --yes".into(),
-            hint: None,
-        });
-    }
-    output::print_message("Write this? [y/N]");
-    args::read_confirmation()
+    args::confirm("Write this?")
 }
 
 fn with_file_name(file: &str, error: CliError) -> CliError {
     match error {
-        CliError::Failed { what, .. } => CliError::Failed {
-            what: format!("`{file}` {what}"),
-            hint: Some("nothing was written; fix the file first".into()),
-        },
+        CliError::Failed { what, .. } => CliError::failed(format!("`{file}` {what}"))
+            .with_hint("nothing was written; fix the file first"),
         other => other,
     }
 }
@@ -234,7 +225,7 @@ fn settings_file(args: &HookSettingsArgs) -> Result<PathBuf, CliError> {
     } = args.place;
     if project || local {
         let here = std::env::current_dir()
-            .map_err(|source| CliError::io("there is no current folder", source))?;
+            .map_err(|source| CliError::io("could not find the current folder", source))?;
         let name = if local {
             "settings.local.json"
         } else {
@@ -242,56 +233,55 @@ fn settings_file(args: &HookSettingsArgs) -> Result<PathBuf, CliError> {
         };
         return Ok(here.join(".claude").join(name));
     }
-    let named = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|value| !value.is_empty());
-    let home = || std::env::var_os("HOME").filter(|value| !value.is_empty());
-    let folder = named.map(PathBuf::from);
-    let folder = folder.or_else(|| Some(PathBuf::from(home()?).join(".claude")));
-    let folder = folder.ok_or_else(|| CliError::usage("`HOME` is not set"))?;
+    let folder = paths::environment_path("CLAUDE_CONFIG_DIR")
+        .or_else(|| Some(paths::environment_path("HOME")?.join(".claude")))
+        .ok_or_else(|| CliError::usage("`HOME` is not set"))?;
     Ok(folder.join("settings.json"))
 }
 
 /// The file's text, or nothing if there is none. What could not be written back is refused now.
 fn read(file: &Path) -> Result<Option<String>, CliError> {
     let folder = file.parent().unwrap_or(file);
+    // The folder as well: through a link there, the new file would be written somewhere else.
     for path in [folder, file] {
         let found = match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(file_error("look at", path, source)),
+            Err(source) => return Err(CliError::file("look at", path, source)),
             Ok(found) => found,
         };
+        // The rename at the end would put a file in the place of the link, and the one it points to, in
+        // somebody's dotfiles, would no longer count.
         if found.is_symlink() {
             let what = format!("`{}` is a link", path.display());
-            let hint = "the file it points to would be replaced; nothing was written".into();
-            return Err(CliError::Failed {
-                what,
-                hint: Some(hint),
-            });
+            let hint = "the file it points to would be replaced; nothing was written";
+            return Err(CliError::failed(what).with_hint(hint));
         }
         if path == file && (!found.is_file() || found.permissions().readonly()) {
             let what = format!("`{}` is not a writable file", path.display());
-            return Err(CliError::Failed { what, hint: None });
+            return Err(CliError::failed(what));
         }
         if path == file && found.len() > RULE_FILE_BYTES_MAX as u64 {
             let what = format!("`{}` is too large for a settings file", path.display());
-            return Err(CliError::Failed { what, hint: None });
+            return Err(CliError::failed(what));
         }
     }
     let text = fs::read_to_string(file);
     text.map(Some)
-        .map_err(|source| file_error("read", file, source))
+        .map_err(|source| CliError::file("read", file, source))
 }
 
 /// Puts the text in the file's place at once, with the file's own mode.
 fn replace(file: &Path, text: &str) -> Result<(), CliError> {
     let folder = file.parent().unwrap_or(file);
-    fs::create_dir_all(folder).map_err(|source| file_error("make", folder, source))?;
+    fs::create_dir_all(folder).map_err(|source| CliError::file("make", folder, source))?;
     let mode = fs::metadata(file).map_or(0o644, |found| found.permissions().mode() & 0o7777);
+    // In the same folder: a rename replaces a file at once only within one file system.
     let beside = folder.join(format!(".settings-{}.tmp", random_id()?));
     let written = write(&beside, text, mode).and_then(|()| fs::rename(&beside, file));
     written.map_err(|source| {
         // It is not there, or it is of no use.
         drop(fs::remove_file(&beside));
-        file_error("write", file, source)
+        CliError::file("write", file, source)
     })
 }
 
@@ -303,10 +293,8 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
         .mode(0o600)
         .open(path)?;
     file.write_all(text.as_bytes())?;
+    // Closed to others until it is complete.
     file.set_permissions(Permissions::from_mode(mode))?;
+    // On the disk before the rename: after a power failure the name must not lead to an empty file.
     file.sync_all()
-}
-
-fn file_error(what: &str, path: &Path, source: io::Error) -> CliError {
-    CliError::io(format!("could not {what} `{}`", path.display()), source)
 }

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use countersign_protocol::{AgentTarget, ChildrenFate, HostAgent, KillBody, Reason, method};
 use serde_json::Value;
 
-use super::{CommonArgs, agent_lookup, args, steer};
+use super::steer::AgentWait;
+use super::{CommonArgs, args, steer};
 use crate::client::{CallError, HostClient};
 use crate::error::CliError;
 use crate::exit::CliExit;
@@ -26,9 +27,12 @@ pub(crate) struct KillArgs {
     /// What happens to running agents that it started
     #[arg(long, value_name = "WHAT")]
     children: Option<ChildrenArg>,
+    /// Return at once, before the agent has ended
+    #[arg(long)]
+    no_wait: bool,
 }
 
-/// What becomes of the agents below one that ends.
+/// What happens to the agents that an ended agent started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChildrenArg {
     /// End them as well
@@ -48,8 +52,9 @@ impl From<ChildrenArg> for ChildrenFate {
 
 pub(super) async fn kill(common: &CommonArgs, args: KillArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
+    let id = args.agent.clone();
     let mut ended = end_agent(&mut client, &id, args.children).await;
+    // Without a terminal the refusal stands: a script says by a flag what becomes of them.
     if let Some(children) = running_children(&ended).filter(|_| io::stdin().is_terminal()) {
         let Some(fate) = ask_about_children(&args.agent, &children)? else {
             output::print_message("nothing was ended");
@@ -59,7 +64,19 @@ pub(super) async fn kill(common: &CommonArgs, args: KillArgs) -> Result<CliExit,
         client = common.connect().await?;
         ended = end_agent(&mut client, &id, Some(fate)).await;
     }
-    steer::print_agent(common, &ended?, |name| format!("ending {name}…"))
+    let agent = ended?;
+    if args.no_wait {
+        return steer::print_agent(common, &agent, |name| format!("ending {name}…"));
+    }
+    let goal = AgentWait::until_ended(&agent);
+    let found = steer::wait_for(common, &mut client, vec![agent.id.clone()], goal).await?;
+    let agent = found.agents.first().unwrap_or(&agent);
+    let restarted = if agent.state.is_ended() {
+        ""
+    } else {
+        ", and was restarted for a message that waited"
+    };
+    steer::print_agent(common, agent, |name| format!("{name} ended{restarted}"))
 }
 
 async fn end_agent(

@@ -1,13 +1,17 @@
 //! `logs`: an agent's story as people read it.
 //!
-//! Invariant: every line begins with a mark of ours, so that nothing an agent writes can look like
-//! a line that it did not write.
+//! Invariants: every line begins with a mark of ours, so that nothing an agent writes can look like
+//! a line that it did not write; entries and decisions stand in the order in which they were recorded.
 
+use std::collections::VecDeque;
+
+use anstyle::Style;
 use clap::Args;
 use countersign_protocol::{
-    AgentTarget, Raw, SubscribeParams, TranscriptPart, TranscriptQuery, TranscriptResult,
-    TranscriptRow, method,
+    AgentTarget, EventsParams, HostEvent, Kinds, Raw, Reason, SubscribeParams, TranscriptPart,
+    TranscriptQuery, TranscriptResult, TranscriptRow, method,
 };
+use serde::Serialize;
 
 use super::{CommonArgs, agent_lookup};
 use crate::client::{CallError, HostClient};
@@ -15,20 +19,32 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
-use crate::render::escape;
 use crate::render::json::JsonMembers;
+use crate::render::{decisions, escape};
 
 /// Facts after which there may be more to read.
-const WAKING: [&str; 3] = ["transcript.added", "turn.ended", "agent.exited"];
+const WAKING: [&str; 7] = [
+    "transcript.added",
+    "turn.ended",
+    "agent.exited",
+    "approval.resolved",
+    "turn.interrupted",
+    "agent.stop_requested",
+    decisions::NOTE,
+];
+
+/// Events in one page of decisions.
+const DECISIONS_PAGE: u64 = 500;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   countersign logs builder
   countersign logs -f builder
-  countersign logs --after 1042 --json builder | jq -c '.entries[]'
+  countersign logs --after 1042 --json builder | jq -c '.parts[].entries[]'
 
 Marks: `>` a message to the agent, `^` a message from a child agent, `|` its answer, `~` its thoughts,
-`*` a tool call, `=` the result, `-` its plan, `!` a notice, `?` anything else.")]
+`*` a tool call, `=` the result, `@` a decision about it (allowed, denied, interrupted, killed),
+`-` its plan, `!` a notice or a note of the agent, `?` anything else.")]
 pub(crate) struct LogsArgs {
     /// Name or id of the agent
     agent: String,
@@ -42,14 +58,21 @@ pub(crate) struct LogsArgs {
 
 pub(super) async fn logs(common: &CommonArgs, args: LogsArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent = agent_lookup::find_agent(&mut client, &args.agent).await?;
+    let agent = agent_lookup::load_agent(&mut client, &args.agent).await?;
     let mut reader = TranscriptPrinter {
-        json: common.json,
+        format: match (common.json, args.follow) {
+            (false, _) => LogFormat::Text,
+            (true, true) => LogFormat::JsonLines,
+            (true, false) => LogFormat::Document(StoryDocument::default()),
+        },
         agent: agent.id,
         after: args.after,
+        decided: args.after,
+        waiting: VecDeque::new(),
     };
     if !args.follow {
         reader.print_rest(&mut client).await?;
+        reader.print_document()?;
         return Ok(CliExit::Ok);
     }
     loop {
@@ -68,6 +91,8 @@ async fn follow(
     reader: &mut TranscriptPrinter,
     client: &mut HostClient,
 ) -> CliError {
+    // Two connections, and subscribed before the first read: what is added while a page is read wakes
+    // the next one, and is never missed.
     let mut events = match common.connect().await {
         Ok(events) => events,
         Err(error) => return error,
@@ -86,6 +111,8 @@ async fn follow(
         }
         loop {
             match events.next_event().await {
+                // Its content is not used: what is printed is read from the cursor, so no entry is
+                // printed twice.
                 Ok(event) if event.agent_id.as_deref() == Some(&reader.agent) => break,
                 Ok(_) => {}
                 Err(error) => return error.into(),
@@ -94,34 +121,128 @@ async fn follow(
     }
 }
 
+enum LogFormat {
+    Text,
+    /// One document for each part and each decision.
+    JsonLines,
+    /// One document for everything.
+    Document(StoryDocument),
+}
+
+/// What `logs --json` prints when it does not follow.
+#[derive(Default, Serialize)]
+struct StoryDocument {
+    parts: Vec<TranscriptPart>,
+    decisions: Vec<HostEvent>,
+    /// For `--after`.
+    next: u64,
+}
+
 struct TranscriptPrinter {
-    json: bool,
+    format: LogFormat,
     agent: String,
     after: Option<u64>,
+    /// The last decision that was read.
+    decided: Option<u64>,
+    /// Decisions that were read and not printed.
+    waiting: VecDeque<HostEvent>,
 }
 
 impl TranscriptPrinter {
     /// Prints all there is after the cursor. The cursor never passes what was not printed.
     async fn print_rest(&mut self, client: &mut HostClient) -> Result<(), CliError> {
+        self.read_decisions(client).await?;
         loop {
             let page = read(client, &self.agent, self.after).await?;
-            for part in &page.parts {
-                output::print(&self.part_text(part)?)?;
+            if page.parts.is_empty() && !page.more {
+                // Read after these decisions, the transcript has nothing that belongs before them.
+                return self.print_decisions(u64::MAX);
+            }
+            // Read after the page, so that every decision that belongs between its parts is known.
+            self.read_decisions(client).await?;
+            for part in page.parts {
+                self.print_decisions(part.sequence)?;
                 self.after = Some(part.sequence);
+                self.print_part(part)?;
             }
             self.after = Some(page.next);
-            if !page.more {
-                return Ok(());
+        }
+    }
+
+    /// Reads the decisions that were made since the last time.
+    async fn read_decisions(&mut self, client: &mut HostClient) -> Result<(), CliError> {
+        let mut found: Vec<HostEvent> = Vec::new();
+        let mut before = None;
+        // The host gives the newest first.
+        loop {
+            let params = EventsParams {
+                after: self.decided,
+                before,
+                limit: Some(DECISIONS_PAGE),
+                kinds: Some(Kinds(decisions::KINDS.map(str::to_owned).to_vec())),
+                agent_id: Some(self.agent.clone()),
+            };
+            let page = match client.call::<method::Events>(&params).await {
+                Ok(page) => page,
+                // An agent may read its own transcript, and not the record.
+                Err(error) if error.reason() == Some(Reason::AgentNotAllowed) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let is_last = (page.len() as u64) < DECISIONS_PAGE;
+            before = page.last().map(|event| event.sequence);
+            found.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        found.sort_by_key(|event| event.sequence);
+        self.decided = found.last().map(|event| event.sequence).or(self.decided);
+        self.waiting.extend(found);
+        Ok(())
+    }
+
+    /// Prints the decisions that were made before an event.
+    fn print_decisions(&mut self, before: u64) -> Result<(), CliError> {
+        while let Some(event) = self.waiting.front()
+            && event.sequence < before
+        {
+            match &mut self.format {
+                LogFormat::Text => output::print(&decision_text(event))?,
+                LogFormat::JsonLines => output::print_json(event)?,
+                LogFormat::Document(document) => document.decisions.push(event.clone()),
+            }
+            self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    fn print_part(&mut self, part: TranscriptPart) -> Result<(), CliError> {
+        match &mut self.format {
+            LogFormat::Text => output::print(&part.entries.iter().map(entry).collect::<String>()),
+            LogFormat::JsonLines => output::print_json(&part),
+            LogFormat::Document(document) => {
+                document.parts.push(part);
+                Ok(())
             }
         }
     }
 
-    fn part_text(&self, part: &TranscriptPart) -> Result<String, CliError> {
-        if self.json {
-            return output::json_line(part);
-        }
-        Ok(part.entries.iter().map(entry).collect())
+    fn print_document(&mut self) -> Result<(), CliError> {
+        let LogFormat::Document(document) = &mut self.format else {
+            return Ok(());
+        };
+        document.next = self.after.max(self.decided).unwrap_or(0);
+        output::print_json(document)
     }
+}
+
+fn decision_text(event: &HostEvent) -> String {
+    let text = decisions::describe(event);
+    if event.kind == decisions::NOTE {
+        return mark_lines('!', &text);
+    }
+    let style = output::state_style(&text);
+    styled_lines('@', &text, style)
 }
 
 async fn read(
@@ -170,10 +291,10 @@ fn entry(row: &TranscriptRow) -> String {
         TranscriptRow::Notice { text } => mark_lines('!', text),
         TranscriptRow::ToolResult { status, text, .. } => mark_lines('=', &result(status, text)),
         TranscriptRow::Plan { steps } => {
-            let line = |step: &countersign_protocol::PlanStepRow| {
-                mark_lines('-', &format!("[{}] {}", step.status, step.text))
-            };
-            steps.iter().map(line).collect()
+            let steps = steps
+                .iter()
+                .map(|step| format!("[{}] {}", step.status, step.text));
+            steps.map(|step| mark_lines('-', &step)).collect()
         }
         TranscriptRow::Other { update } => mark_lines('?', update.text()),
         TranscriptRow::ToolUse {
@@ -194,10 +315,21 @@ fn entry(row: &TranscriptRow) -> String {
 
 /// Every line of a text behind a mark of ours.
 fn mark_lines(mark: char, text: &str) -> String {
+    let style = match mark {
+        '>' | '^' => output::HEAD,
+        '~' | '-' => output::FAINT,
+        '!' => output::WARNING,
+        _ => Style::new(),
+    };
+    styled_lines(mark, text, style)
+}
+
+fn styled_lines(mark: char, text: &str, style: Style) -> String {
     let shown = escape::block(text.trim_end_matches('\n'));
-    let lines = shown
-        .split('\n')
-        .map(|line| format!("{mark} {line}").trim_end().to_owned() + "\n");
+    let lines = shown.split('\n').map(|line| {
+        let line = format!("{mark} {line}");
+        format!("{style}{}{style:#}\n", line.trim_end())
+    });
     lines.collect()
 }
 
@@ -261,7 +393,7 @@ mod tests {
         ];
         let shown: String = rows.iter().map(entry).collect();
         assert_eq!(
-            shown,
+            anstream::adapter::strip_str(&shown).to_string(),
             "> fix it\n^ which?\n^ > none\n| done\n| > fix it\\u{1b}[2J\\r! all is well\n* Bash: ls -l pending\n\
              = failed: no\n? {\"a\":1}\n"
         );

@@ -8,19 +8,12 @@ use crate::exit::CliExit;
 use crate::{duration, output};
 
 pub(super) async fn open(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let ticket = common
-        .connect()
-        .await?
-        .call::<method::CreateTicket>(&NoParams {})
-        .await?;
-    if common.json {
-        output::print_json(&ticket)?;
-        return Ok(CliExit::Ok);
+    let ticket = common.call::<method::CreateTicket>(&NoParams {}).await?;
+    // Alone on stdout, so that `xdg-open "$(countersign open)"` gets the link and nothing else.
+    let exit = common.print(&ticket, || format!("{}\n", ticket.url))?;
+    if !common.json {
+        let expires = duration::until(duration::now(), ticket.expires_at);
+        output::print_message(format_args!("works once, expires {expires}"));
     }
-    output::print(&format!("{}\n", ticket.url))?;
-    output::print_message(format_args!(
-        "works once, expires {}",
-        duration::until(duration::now(), ticket.expires_at)
-    ));
-    Ok(CliExit::Ok)
+    Ok(exit)
 }

@@ -21,26 +21,27 @@ pub(super) fn find(paths: &HostPaths) -> Vec<(RunnerRecord, ProcessKey)> {
 pub(super) async fn end_all(paths: &HostPaths) -> Result<usize, CliError> {
     let left = find(paths);
     for (record, runner) in &left {
-        end_orphan(record, Some(*runner))
-            .await
-            .map_err(|error| CliError::Failed {
-                what: format!("could not end an agent without a host: {error}"),
-                hint: Some(format!(
-                    "its runner is process {}; see what it started with `ps --ppid`",
-                    runner.pid
-                )),
-            })?;
+        // By the key that was just found and not by the number alone, which may be another process by
+        // now.
+        end_orphan(record, Some(*runner)).await.map_err(|error| {
+            CliError::failed(format!(
+                "could not end an agent that runs without a host: {error}"
+            ))
+            .with_hint(format!(
+                "its runner is process {}; see what it started with `ps --ppid`",
+                runner.pid
+            ))
+        })?;
     }
     Ok(left.len())
 }
 
 /// Waits until runners that were told to go have gone.
 pub(super) async fn wait_until_ended(runners: &[(RunnerRecord, ProcessKey)]) {
-    let goes_on = || runners.iter().any(|(_, key)| shutdown::is_running(key.pid));
     // One that stays nevertheless is found and ended afterwards.
     drop(
         tokio::time::timeout(GONE_WITHIN, async {
-            while goes_on() {
+            while runners.iter().any(|(_, key)| shutdown::is_running(key.pid)) {
                 tokio::time::sleep(shutdown::GONE_POLL).await;
             }
         })

@@ -3,12 +3,12 @@
 //! Invariant: what is saved is what was shown: the rules are sent by their text, never left to be
 //! chosen again by the host.
 
-use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use countersign_protocol::{
-    HostApproval, Remember, RememberBody, RememberScope, RuleCandidate, SuggestRulesParams, method,
+    HostApproval, HostApprovalState, Remember, RememberBody, RememberScope, RuleCandidate,
+    SuggestRulesParams, method,
 };
 
 use super::{CommonArgs, args};
@@ -44,14 +44,11 @@ pub(super) struct RememberArgs {
         help_heading = "Decide once"
     )]
     uses: Option<u32>,
-    /// Do not ask for confirmation of the suggested rule
-    #[arg(long, requires = "remember", help_heading = "Decide once")]
-    yes: bool,
 }
 
 /// Where a remembered answer counts.
 #[derive(Clone, Copy, ValueEnum)]
-enum ScopeArg {
+pub(super) enum ScopeArg {
     /// This agent, until it ends
     Session,
     /// Agents with this name
@@ -82,17 +79,27 @@ impl RememberArgs {
         self.remember && self.rules.is_empty()
     }
 
-    /// What is to be remembered, after it was shown.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.remember
+    }
+
+    /// What is to be remembered, after it was shown. A rule that was suggested and not named needs a
+    /// person's yes, or `yes`.
     pub(super) async fn confirm_rules(
         self,
         common: &CommonArgs,
         client: &mut HostClient,
         row: &HostApproval,
+        yes: bool,
     ) -> Result<Result<Option<Remember>, RuleDeclined>, CliError> {
         if !self.remember {
             return Ok(Ok(None));
         }
         let mut rules = self.rules;
+        // Nothing is shown for an ask that has ended: the host refuses, and says how it ended.
+        if rules.is_empty() && row.state != HostApprovalState::Pending {
+            return Ok(Ok(Some(Remember::Usual(true))));
+        }
         if rules.is_empty() {
             let params = SuggestRulesParams {
                 approval_id: Some(row.id.clone()),
@@ -100,9 +107,8 @@ impl RememberArgs {
             let found = client.call::<method::SuggestRules>(&params).await?;
             rules = suggested(row, &found.candidates)?;
             show(&rules, &found.candidates);
-            if !self.yes && io::stdin().is_terminal() {
-                output::print_message("Remember this? [y/N]");
-                if !args::read_confirmation()? {
+            if !yes {
+                if !args::confirm("Remember this?")? {
                     output::print_message("nothing was changed");
                     return Ok(Err(RuleDeclined));
                 }
@@ -123,12 +129,9 @@ fn suggested(row: &HostApproval, candidates: &[RuleCandidate]) -> Result<Vec<Str
     let rules = rules::narrowest(candidates);
     if rules.is_empty() {
         let id = approvals::short_id(&row.id);
-        return Err(CliError::Usage {
-            what: format!("no narrow rule can be suggested for {id}; nothing was changed"),
-            hint: Some(format!(
+        return Err(CliError::usage(format!("no narrow rule can be suggested for {id}; nothing was changed")).with_hint(format!(
                 "name a rule with `countersign approve {id} --remember --rule RULE`, or answer without --remember"
-            )),
-        });
+            )));
     }
     Ok(rules)
 }

@@ -13,7 +13,7 @@ use countersign_protocol::{AgentsAtShutdown, NoParams, method};
 
 use super::up::UpArgs;
 use super::{down, shutdown};
-use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::client::{HostClient, HostEndpoint};
 use crate::error::CliError;
 use crate::paths::HostPaths;
 use crate::render::escape;
@@ -33,11 +33,7 @@ pub(super) async fn replace_host(
     paths: &HostPaths,
     args: &mut UpArgs,
 ) -> Result<Option<ReplacedHost>, CliError> {
-    let endpoint = HostEndpoint {
-        address: HostAddress::Socket(paths.socket.clone()),
-        token: None,
-        agent_id: None,
-    };
+    let endpoint = HostEndpoint::local(&paths.socket);
     let mut client = match HostClient::connect(&endpoint).await {
         Ok(client) => client,
         Err(CliError::NoHost { .. }) => {
@@ -51,6 +47,7 @@ pub(super) async fn replace_host(
     check_can_start(paths, args, address).map_err(|error| start_obstacle(error.as_ref()))?;
     let replaced = ReplacedHost {
         version: status.version,
+        // While it runs: an ended process has no such entry.
         program: std::fs::read_link(format!("/proc/{}/exe", status.pid)).ok(),
         agents: shutdown::running_agents(&mut client).await?.len(),
         agents_alone_ms: status.agents_alone_ms,
@@ -75,14 +72,12 @@ fn check_can_start(
     let options = args.options(paths)?;
     Rulebook::open(rule_files::rulebook_config(paths))?;
     audit::check_database(&paths.database)?;
-    match options.listen {
-        Some(wanted) if Some(wanted) != address => {
-            let failed = |source| CliError::io(format!("could not listen on `{wanted}`"), source);
-            TcpListener::bind(wanted).map_err(failed)?;
-            Ok(())
-        }
-        _ => Ok(()),
+    // The old host holds its own address until it ends, so only another one can be tried.
+    if let Some(wanted) = options.listen.filter(|wanted| Some(*wanted) != address) {
+        TcpListener::bind(wanted)
+            .map_err(|source| CliError::io(format!("could not listen on `{wanted}`"), source))?;
     }
+    Ok(())
 }
 
 /// What was found, with its causes.
@@ -91,10 +86,7 @@ fn start_obstacle(error: &(dyn Error + 'static)) -> CliError {
     for cause in error_causes(error) {
         what = format!("{what}\n  because: {cause}");
     }
-    CliError::Failed {
-        what,
-        hint: Some("fix that and try again; the running host was not changed".into()),
-    }
+    CliError::failed(what).with_hint("fix that and try again; the running host was not changed")
 }
 
 /// Tells whoever is left without a host how to have the old one back.

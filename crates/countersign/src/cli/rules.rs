@@ -5,20 +5,26 @@ mod change;
 mod check;
 mod corpus;
 mod import;
+pub(super) mod init;
 mod list;
 mod offline;
 mod suggest;
 mod trust;
+mod user_file;
 
 use clap::Subcommand;
+use countersign_protocol::{NoParams, method};
+use countersign_rules::ForeignPolicy;
 
 use super::CommonArgs;
 use crate::error::CliError;
 use crate::exit::CliExit;
+use crate::output;
+use crate::render::escape;
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
-    /// List the rules in force, from files and from answers
+    /// List the rules in effect, from files and from answers
     List(list::ListRulesArgs),
     /// Add a rule, with limits if you like; it also answers open asks that it covers
     Add(change::AddRuleArgs),
@@ -32,6 +38,8 @@ pub(crate) enum RulesCommand {
     Suggest(suggest::SuggestArgs),
     /// Compare a rule with the decisions people made
     Backtest(backtest::BacktestArgs),
+    /// Write rules to begin with, after showing them
+    Init(init::InitArgs),
     /// Import the rules of other tools, and list what cannot be imported
     Import(import::ImportArgs),
     /// Trust what a project's rule file allows, as the file is now
@@ -47,7 +55,35 @@ pub(super) async fn rules(common: &CommonArgs, command: RulesCommand) -> Result<
         RulesCommand::Explain(args) => check::explain(common, args).await,
         RulesCommand::Suggest(args) => suggest::suggest(common, args).await,
         RulesCommand::Backtest(args) => backtest::backtest(common, args).await,
+        RulesCommand::Init(args) => init::init(common, args).await,
         RulesCommand::Import(args) => import::import(common, &args).await,
         RulesCommand::Trust(args) => trust::trust(common, args).await,
     }
+}
+
+/// Agents make no rules: a host that runs says whether we are one.
+async fn refuse_agents(common: &CommonArgs) -> Result<(), CliError> {
+    match common.connect().await {
+        Ok(mut client) => {
+            client.call::<method::Status>(&NoParams {}).await?;
+            Ok(())
+        }
+        Err(CliError::NoHost { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn report_broken(policies: &[ForeignPolicy]) -> bool {
+    let broken = policies
+        .iter()
+        .filter_map(|policy| Some((policy.tool, policy.broken.as_deref()?)));
+    let mut any = false;
+    for (tool, why) in broken {
+        any = true;
+        output::print_message(format_args!(
+            "not understood: rules of {tool}: {}",
+            escape::line(why)
+        ));
+    }
+    any
 }

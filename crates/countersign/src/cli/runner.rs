@@ -30,10 +30,7 @@ pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<Run
 
 pub(crate) async fn runner(args: RunnerArgs) -> Result<CliExit, CliError> {
     let ran = countersign_agents::runner::run(&args.folder).await;
-    ran.map_err(|error| CliError::Failed {
-        what: error.to_string(),
-        hint: None,
-    })?;
+    ran.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(CliExit::Ok)
 }
 

@@ -9,6 +9,7 @@ use countersign_core::limits::AGENTS_END_MS;
 use countersign_protocol::{
     AgentsAtShutdown, HostAgent, NoParams, OkResult, ShutdownParams, method,
 };
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::client::{CallError, HostAddress, HostClient, HostEndpoint};
@@ -24,6 +25,21 @@ const AGENTS_WITHIN: Duration = Duration::from_millis(AGENTS_END_MS + 15_000);
 /// How often a person who waits for the end of agents is told which are left.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
+/// Ends when this process is interrupted or told to terminate. It listens from this call on, not only
+/// from the first poll, so that a signal in between is not lost.
+pub(crate) fn interruption() -> Result<impl Future<Output = ()>, CliError> {
+    let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+    let (mut interrupted, mut terminated) = signal(interrupt)
+        .and_then(|interrupted| Ok((interrupted, signal(terminate)?)))
+        .map_err(|source| CliError::io("could not listen for signals", source))?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+    })
+}
+
 /// Tells the host to end, and waits until it did.
 pub(crate) async fn end_host(
     endpoint: &HostEndpoint,
@@ -32,6 +48,8 @@ pub(crate) async fn end_host(
     let mut client = HostClient::connect(endpoint).await?;
     let status = client.call::<method::Status>(&NoParams {}).await?;
     match request_shutdown(endpoint, &mut client, agents).await {
+        // A host that ends may close the connection before its reply is out. What counts is that it is
+        // gone.
         Err(error) if !is_expected_at_shutdown(&error) => return Err(error.into()),
         _ => drop(client),
     }
@@ -40,12 +58,12 @@ pub(crate) async fn end_host(
             tokio::time::sleep(GONE_POLL).await;
         }
     });
-    waited.await.map_err(|_| CliError::Failed {
-        what: format!(
+    waited.await.map_err(|_| {
+        CliError::failed(format!(
             "the host (pid {}) was asked to stop and is still running",
             status.pid
-        ),
-        hint: Some("see its log; `countersign doctor` prints where it is".into()),
+        ))
+        .with_hint("see its log; `countersign doctor` prints where it is")
     })
 }
 
@@ -64,6 +82,7 @@ async fn request_shutdown(
     let told = client.call_within::<method::Shutdown>(AGENTS_WITHIN, &params);
     tokio::pin!(told);
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS_EVERY, PROGRESS_EVERY);
+    // A slow host must not be asked several times in a row to make up for lost ticks.
     progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -110,6 +129,7 @@ async fn has_ended(endpoint: &HostEndpoint, pid: u32) -> bool {
 /// Whether a process still does anything: one that only waits to be collected does not.
 pub(super) fn is_running(pid: u32) -> bool {
     match procfs::read_stat(pid) {
+        // A process that ended keeps its number until its parent asks, which may be never.
         Some(stat) => !stat.zombie,
         None => procfs::has_process(pid),
     }

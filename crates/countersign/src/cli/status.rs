@@ -9,17 +9,10 @@ use crate::render::{escape, rules};
 use crate::{duration, output};
 
 pub(super) async fn status(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let status = common
-        .connect()
-        .await?
-        .call::<method::Status>(&NoParams {})
-        .await?;
-    if common.json {
-        output::print_json(&status)?;
-    } else {
-        output::print(&output::fields(&status_fields(&status, duration::now())))?;
-    }
-    Ok(CliExit::Ok)
+    let status = common.call::<method::Status>(&NoParams {}).await?;
+    common.print(&status, || {
+        output::fields(&status_fields(&status, duration::now()))
+    })
 }
 
 fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> {

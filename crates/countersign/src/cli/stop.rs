@@ -1,6 +1,4 @@
-//! `stop --all`: the emergency brake.
-
-use std::io::{self, IsTerminal as _};
+//! `stop`: the emergency brake.
 
 use clap::Args;
 use countersign_protocol::{NoParams, StopAllResult, method};
@@ -11,28 +9,23 @@ use crate::exit::CliExit;
 use crate::output;
 
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  countersign stop --all\n  countersign stop --all --yes   # asks nothing"
-)]
+#[command(after_help = "Examples:\n  countersign stop\n  countersign stop --yes   # asks nothing")]
 pub(crate) struct StopArgs {
-    /// Required: stop always means everything
-    #[arg(long, required = true)]
-    all: bool,
-    /// Do not ask for confirmation
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
 }
 
 pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit, CliError> {
-    debug_assert!(args.all);
     let mut client = common.connect().await?;
-    if !args.yes && io::stdin().is_terminal() {
+    if !args.yes {
         let status = client.call::<method::Status>(&NoParams {}).await?;
-        output::print_message(format_args!(
-            "This denies {} open asks and interrupts up to {} agents. Continue? [y/N]",
-            status.pending_approvals, status.agents
-        ));
-        if !args::read_confirmation()? {
+        let question = format!(
+            "This denies {} and interrupts up to {}. Continue?",
+            output::plural(status.pending_approvals, "open ask"),
+            output::plural(status.agents, "agent")
+        );
+        if !args::confirm(&question)? {
             output::print_message("nothing was stopped");
             return Ok(CliExit::Failure);
         }
@@ -40,12 +33,7 @@ pub(super) async fn stop(common: &CommonArgs, args: StopArgs) -> Result<CliExit,
         client = common.connect().await?;
     }
     let result = client.call::<method::StopAll>(&NoParams {}).await?;
-    if common.json {
-        output::print_json(&result)?;
-    } else {
-        output::print(&stopped_text(&result))?;
-    }
-    Ok(CliExit::Ok)
+    common.print(&result, || stopped_text(&result))
 }
 
 fn stopped_text(result: &StopAllResult) -> String {

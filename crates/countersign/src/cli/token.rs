@@ -1,5 +1,6 @@
 //! `token`: make, list and revoke.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -20,8 +21,10 @@ pub(crate) enum TokenCommand {
     /// Create a token and print it on stdout; it is shown only once
     Create(CreateTokenArgs),
     /// List valid tokens
+    #[command(after_help = "Examples:\n  countersign token list --json")]
     List,
     /// Revoke a token
+    #[command(after_help = "Examples:\n  countersign token revoke token-1a2b3c4d")]
     Revoke {
         /// Id from `token list`
         id: String,
@@ -42,7 +45,7 @@ pub(crate) struct CreateTokenArgs {
     /// Agent that uses the token
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Name that is recorded for its user
+    /// Name to record for whoever uses the token
     #[arg(long, value_name = "WHO")]
     name: Option<String>,
     /// How long it is valid: 90s, 30m, 1h, at most 90d, or never
@@ -50,7 +53,6 @@ pub(crate) struct CreateTokenArgs {
     expires: TokenLifetime,
 }
 
-/// How long a token is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenLifetime {
     Never,
@@ -100,6 +102,8 @@ async fn create(common: &CommonArgs, args: CreateTokenArgs) -> Result<CliExit, C
     }
     let made = request_token(&mut common.connect().await?, args).await?;
     if made.row.expires_at.is_none() {
+        // On stderr, like all but the token: `$(countersign token create …)` holds that and nothing
+        // else.
         output::print_message(format_args!(
             "warning: this token never expires; revoke it with `countersign token revoke {}`",
             made.row.id
@@ -149,13 +153,9 @@ async fn request_token(
 }
 
 async fn list(common: &CommonArgs) -> Result<CliExit, CliError> {
-    let tokens = common
-        .connect()
-        .await?
-        .call::<method::Tokens>(&NoParams {})
-        .await?;
+    let tokens = common.call::<method::Tokens>(&NoParams {}).await?;
     if common.json {
-        output::print_json(&tokens)?;
+        output::print_json(&BTreeMap::from([("tokens", tokens)]))?;
     } else if tokens.is_empty() {
         output::print_message("no tokens");
     } else {
@@ -165,33 +165,25 @@ async fn list(common: &CommonArgs) -> Result<CliExit, CliError> {
 }
 
 fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
-    let row = |token: &TokenRow| {
+    let rows = tokens.iter().map(|token| {
+        let expires = token.expires_at.map(|at| duration::until(now, at));
         vec![
             token.id.clone(),
             token.role.to_string(),
             escape::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
             duration::age(now, token.created_at),
-            token
-                .expires_at
-                .map_or_else(|| "never".into(), |at| duration::until(now, at)),
+            expires.unwrap_or_else(|| "never".into()),
             escape::line(&token.name).into_owned(),
         ]
-    };
-    let rows: Vec<_> = tokens.iter().map(row).collect();
-    output::columns(
-        &["ID", "ROLE", "AGENT", "AGE", "EXPIRES", "NAME"],
-        &rows,
-        width,
-    )
+    });
+    let rows: Vec<_> = rows.collect();
+    let heading = ["ID", "ROLE", "AGENT", "AGE", "EXPIRES", "NAME"];
+    output::columns(&heading, &rows, width)
 }
 
 async fn revoke(common: &CommonArgs, token_id: String) -> Result<CliExit, CliError> {
     let params = TokenParams { token_id };
-    let _ = common
-        .connect()
-        .await?
-        .call::<method::RevokeToken>(&params)
-        .await?;
+    common.call::<method::RevokeToken>(&params).await?;
     output::print_message(format_args!("revoked {}", params.token_id));
     Ok(CliExit::Ok)
 }

@@ -12,7 +12,7 @@ use countersign_core::limits::HANDOVER_MS;
 use tracing_subscriber::EnvFilter;
 
 use super::replace::{self, ReplacedHost};
-use super::{detach, shutdown};
+use super::{CommonArgs, detach, rules, shutdown};
 use crate::config::{HostConfig, ListenSetting};
 use crate::error::CliError;
 use crate::exit::CliExit;
@@ -29,7 +29,7 @@ use crate::paths::HostPaths;
   countersign up --replace --detach                 # after an upgrade: agents keep running
 
 Ctrl-C stops the host like `countersign down`: its agents keep running. With --replace the new host
-listens on the address of the old one by default; repeat --allow-host.
+listens on the address of the old one by default; give --allow-host again.
 
 Defaults come from config.toml: `listen`, `allow_hosts`, and `alone_minutes` under `[agents]`, which
 is how long agents run without a host.")]
@@ -117,6 +117,7 @@ impl UpArgs {
         paths: &HostPaths,
         address: Option<SocketAddr>,
     ) -> Result<(), CliError> {
+        // An address in the file was chosen by somebody. Only the default gives way to the one in use.
         let said = self.listen.is_some() || self.no_listen;
         if !said && HostConfig::load(&paths.config)?.listen.is_none() {
             self.listen = Some(address.map_or(ListenSetting::None, ListenSetting::At));
@@ -125,13 +126,20 @@ impl UpArgs {
     }
 }
 
-pub(super) async fn up(mut args: UpArgs) -> Result<CliExit, CliError> {
+pub(super) async fn up(common: &CommonArgs, mut args: UpArgs) -> Result<CliExit, CliError> {
     if args.detached {
         // Fails only for the leader of a group, which then has a session to itself anyway.
         let _ = rustix::process::setsid();
     }
     let paths = HostPaths::from_environment()?;
     paths.prepare()?;
+    if !args.detached {
+        if !args.replace {
+            refuse_second(&paths).await?;
+        }
+        // Before the old host ends: nobody serves while a person thinks.
+        rules::init::offer(common).await?;
+    }
     let replaced = if args.replace {
         replace::replace_host(&paths, &mut args).await?
     } else {
@@ -150,6 +158,7 @@ async fn start_in_background(
     paths: &HostPaths,
     replaced: Option<ReplacedHost>,
 ) -> Result<CliExit, CliError> {
+    // The child runs in another folder, where a relative path would mean another home.
     let home = std::env::var_os("COUNTERSIGN_HOME")
         .is_some()
         .then(|| paths.data_dir.clone());
@@ -169,8 +178,9 @@ async fn run_in_foreground(
     replaced: Option<ReplacedHost>,
 ) -> Result<CliExit, CliError> {
     start_log(args.log_format);
+    // If this host never serves, whoever replaced another one has none now, and is told the way back.
     let started = Cell::new(false);
-    let ready = |address: Option<SocketAddr>| {
+    let running = host::run(args.options(paths)?, |address| {
         started.set(true);
         let socket = paths.socket.display();
         match address {
@@ -180,8 +190,8 @@ async fn run_in_foreground(
             )),
             None => output::print_message(format_args!("the host is ready: socket {socket}")),
         }
-    };
-    let ran = host::run(args.options(paths)?, ready).await;
+    });
+    let ran = running.await;
     if ran.is_err() && !started.get() {
         replace::print_way_back(replaced.as_ref());
     }
@@ -203,20 +213,29 @@ async fn refuse_second(paths: &HostPaths) -> Result<(), CliError> {
 }
 
 /// Whether whoever listens is still there.
+#[cfg(target_os = "linux")]
 fn is_served(connected: &UnixStream) -> bool {
+    // A child that inherited the socket keeps it open, but the kernel still names the process that
+    // listened.
     let listens = rustix::net::sockopt::socket_peercred(connected);
     listens.is_ok_and(|listens| rustix::process::test_kill_process(listens.pid).is_ok())
 }
 
+/// Nobody says here who listens, so whoever accepts counts as a host.
+#[cfg(not(target_os = "linux"))]
+fn is_served(_connected: &UnixStream) -> bool {
+    true
+}
+
 fn second_host(paths: &HostPaths) -> CliError {
-    CliError::Failed {
-        what: format!("a host is already running at `{}`", paths.socket.display()),
-        hint: Some(
-            "see it with `countersign status`, replace it with `countersign up --replace`, or stop \
-             it with `countersign down`"
-                .into(),
-        ),
-    }
+    CliError::failed(format!(
+        "a host is already running at `{}`",
+        paths.socket.display()
+    ))
+    .with_hint(
+        "see it with `countersign status`, replace it with `countersign up --replace`, or stop \
+             it with `countersign down`",
+    )
 }
 
 fn start_log(format: LogFormat) {
@@ -236,6 +255,7 @@ fn start_log(format: LogFormat) {
 fn report_ready() {
     let mut out = io::stdout().lock();
     out.write_all(b"ready\n").and_then(|()| out.flush()).ok();
+    // The parent is about to end, and whatever is printed later would meet a closed pipe.
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);
     }

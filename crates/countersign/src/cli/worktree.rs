@@ -1,9 +1,13 @@
-//! `diff` and `worktree`: what an agent changed, and clearing it away.
+//! `diff` and `worktree`: what an agent changed, merging it, and clearing it away.
 
 use clap::{Args, Subcommand};
-use countersign_protocol::{AgentParams, AgentTarget, DiffFileRow, RemoveWorktreeQuery, method};
+use countersign_protocol::{
+    AgentParams, AgentTarget, DiffFileRow, HostAgent, MergeWorktreeBody, MergedWorktree, NoParams,
+    RemoveWorktreeQuery, WorktreeRow, method,
+};
+use serde_json::{Value, json};
 
-use super::{CommonArgs, agent_lookup};
+use super::CommonArgs;
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
@@ -25,12 +29,37 @@ pub(crate) struct DiffArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum WorktreeCommand {
-    /// Remove an agent's worktree
+    /// List the worktrees of agents
     #[command(
-        after_help = "A worktree with uncommitted work is kept, unless --discard is given.
-Commits stay on its branch; the branch is deleted only if it has no new commits."
+        after_help = "Examples:\n  countersign worktree list\n  countersign worktree list --json | jq -r '.worktrees[].path'"
     )]
+    List,
+    /// Merge an agent's branch
+    #[command(after_help = "Examples:
+  countersign worktree merge builder
+  countersign worktree merge builder --into release
+
+Merges the commits of the agent's branch into the branch that is checked out in the repository, or
+into BRANCH: fast-forward if possible, otherwise with a merge commit. Nothing is changed if there are
+conflicts, if the worktree has uncommitted work, or if uncommitted changes of yours are in the way.")]
+    Merge(MergeWorktreeArgs),
+    /// Remove an agent's worktree
+    #[command(after_help = "Examples:
+  countersign worktree remove builder
+  countersign worktree remove builder --discard
+
+A worktree with uncommitted work is kept, unless --discard is given.
+Commits stay on its branch; the branch is deleted only if it has no new commits.")]
     Remove(RemoveWorktreesArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct MergeWorktreeArgs {
+    /// Name or id of the agent
+    agent: String,
+    /// Branch to merge into [default: the one checked out in the repository]
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
 }
 
 #[derive(Args)]
@@ -44,7 +73,7 @@ pub(crate) struct RemoveWorktreesArgs {
 
 pub(super) async fn diff(common: &CommonArgs, args: DiffArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
+    let agent_id = args.agent.clone();
     let params = AgentParams { agent_id };
     let diff = client.call::<method::AgentChanges>(&params).await?;
     if common.json {
@@ -73,9 +102,111 @@ pub(super) async fn worktree(
     common: &CommonArgs,
     command: WorktreeCommand,
 ) -> Result<CliExit, CliError> {
-    let WorktreeCommand::Remove(args) = command;
+    match command {
+        WorktreeCommand::List => list(common).await,
+        WorktreeCommand::Merge(args) => merge(common, args).await,
+        WorktreeCommand::Remove(args) => remove(common, args).await,
+    }
+}
+
+async fn list(common: &CommonArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let agent_id = agent_lookup::find_agent_id(&mut client, &args.agent).await?;
+    let agents = client.call::<method::Agents>(&NoParams {}).await?;
+    let found: Vec<(&HostAgent, &WorktreeRow)> = agents
+        .iter()
+        .filter_map(|agent| Some((agent, agent.managed.as_ref()?.worktree.as_ref()?)))
+        .collect();
+    if common.json {
+        let rows: Vec<_> = found
+            .iter()
+            .map(|(agent, tree)| worktree_json(agent, tree))
+            .collect();
+        output::print_json(&json!({ "worktrees": rows }))?;
+    } else if found.is_empty() {
+        output::print_message("no worktrees; `countersign spawn --worktree` makes one");
+    } else {
+        let rows: Vec<_> = found
+            .iter()
+            .map(|(agent, tree)| worktree_row(agent, tree))
+            .collect();
+        let heading = ["AGENT", "STATE", "BRANCH", "FOLDER"];
+        output::print(&output::columns(&heading, &rows, usize::MAX))?;
+    }
+    Ok(CliExit::Ok)
+}
+
+fn worktree_row(agent: &HostAgent, worktree: &WorktreeRow) -> Vec<String> {
+    let state = agent.state.to_string();
+    [&agent.name, &state, &worktree.branch, &worktree.path]
+        .map(|text| escape::line(text).into_owned())
+        .into()
+}
+
+fn worktree_json(agent: &HostAgent, worktree: &WorktreeRow) -> Value {
+    json!({
+        "agent_id": agent.id, "agent_name": agent.name, "state": agent.state,
+        "base": worktree.base, "branch": worktree.branch, "path": worktree.path,
+        "repository": worktree.repository,
+    })
+}
+
+async fn merge(common: &CommonArgs, args: MergeWorktreeArgs) -> Result<CliExit, CliError> {
+    let mut client = common.connect().await?;
+    let body = MergeWorktreeBody { into: args.into };
+    let params = AgentTarget {
+        agent_id: args.agent,
+        body,
+    };
+    let merged = client.call::<method::MergeWorktree>(&params).await?;
+    if common.json {
+        output::print_json(&merged)?;
+    }
+    if !merged.merged {
+        return Err(not_merged(&merged));
+    }
+    if !common.json {
+        output::print(&describe_merge(&merged))?;
+    }
+    Ok(CliExit::Ok)
+}
+
+fn describe_merge(merged: &MergedWorktree) -> String {
+    let into = escape::line(merged.into.as_deref().unwrap_or_default());
+    match &merged.commit {
+        None => format!("{into} already has all its commits\n"),
+        Some(commit) => {
+            let commit = escape::line(commit.get(..12).unwrap_or(commit));
+            let how = if merged.fast_forward {
+                "fast-forward"
+            } else {
+                "merge commit"
+            };
+            format!("merged into {into}: {commit} ({how})\n")
+        }
+    }
+}
+
+fn not_merged(merged: &MergedWorktree) -> CliError {
+    let why = escape::line(merged.why.as_deref().unwrap_or("no reason was given"));
+    let mut what = format!("nothing was merged: {why}");
+    for file in &merged.conflicts {
+        what.push_str("\n  conflict in ");
+        what.push_str(&escape::line(file));
+    }
+    let hint = if merged.conflicts.is_empty() {
+        "commit or move away what is in the way, then try again"
+    } else {
+        "have the agent merge the other branch into its own first: `countersign send AGENT '…'`"
+    };
+    CliError::Failed {
+        what,
+        hint: Some(hint.into()),
+    }
+}
+
+async fn remove(common: &CommonArgs, args: RemoveWorktreesArgs) -> Result<CliExit, CliError> {
+    let mut client = common.connect().await?;
+    let agent_id = args.agent.clone();
     let body = RemoveWorktreeQuery {
         discard: args.discard,
     };
@@ -95,40 +226,36 @@ pub(super) async fn worktree(
         return Ok(CliExit::Ok);
     }
     let why = removed.why.as_deref().unwrap_or("it holds work");
-    Err(CliError::Failed {
-        what: format!("the worktree was kept: {}", escape::line(why)),
-        hint: Some("commit the work, or delete it with --discard".into()),
-    })
+    Err(
+        CliError::failed(format!("the worktree was kept: {}", escape::line(why)))
+            .with_hint("commit the work, or delete it with --discard"),
+    )
 }
 
-/// One line per file.
 fn stat(files: &[DiffFileRow]) -> String {
-    let row = |file: &DiffFileRow| {
-        let path = escape::line(&file.path);
-        let path = match &file.from {
-            Some(from) => format!("{} -> {path}", escape::line(from)),
-            None => path.into_owned(),
-        };
-        let lines = if file.binary {
-            ["-".to_owned(), "-".to_owned()]
-        } else {
-            [format!("+{}", file.added), format!("-{}", file.removed)]
-        };
-        let [added, removed] = lines;
-        vec![
-            escape::line(&file.status).into_owned(),
-            added,
-            removed,
-            path,
-        ]
-    };
-    let rows: Vec<_> = files.iter().map(row).collect();
+    let rows: Vec<_> = files.iter().map(stat_row).collect();
     output::columns(&["STATUS", "ADDED", "REMOVED", "FILE"], &rows, usize::MAX)
+}
+
+fn stat_row(file: &DiffFileRow) -> Vec<String> {
+    let path = escape::line(&file.path);
+    let path = match &file.from {
+        Some(from) => format!("{} -> {path}", escape::line(from)),
+        None => path.into_owned(),
+    };
+    let (added, removed) = if file.binary {
+        ("-".to_owned(), "-".to_owned())
+    } else {
+        (format!("+{}", file.added), format!("-{}", file.removed))
+    };
+    let status = escape::line(&file.status).into_owned();
+    vec![status, added, removed, path]
 }
 
 /// A diff, safe to show, with the colours people know.
 pub(crate) fn coloured(text: &str) -> String {
-    let line = |line: &str| {
+    let lines = text.lines().map(|line| {
+        // The colour comes from the first bytes, and the text is escaped: a diff cannot bring its own.
         let style = match line.as_bytes() {
             [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => {
                 output::HEAD
@@ -139,8 +266,8 @@ pub(crate) fn coloured(text: &str) -> String {
             _ => return format!("{}\n", escape::block(line)),
         };
         format!("{style}{}{style:#}\n", escape::block(line))
-    };
-    text.lines().map(line).collect()
+    });
+    lines.collect()
 }
 
 #[cfg(test)]

@@ -37,11 +37,9 @@ impl TryFrom<i64> for ToPersonSeconds {
     type Error = String;
 
     fn try_from(seconds: i64) -> Result<Self, String> {
-        let fits = |seconds: &u64| (1..=Self::MAX).contains(seconds);
-        let seconds = u64::try_from(seconds).ok().filter(fits);
-        seconds.map(Self).ok_or_else(|| {
+        super::within(seconds, Self::MAX).map(Self).ok_or_else(|| {
             format!(
-                "`to_person_seconds` is between 1 and {}: the time an orchestrator has to answer \
+                "`to_person_seconds` must be between 1 and {}: the time an orchestrator has to answer \
                  before people are asked as well",
                 Self::MAX
             )
@@ -64,7 +62,7 @@ mod tests {
         assert_eq!(read("86400"), Ok(ESCALATION_MS_MAX));
         for wrong in ["0", "-1", "86401"] {
             let error = read(wrong).unwrap_err();
-            let begin = "line 2: `to_person_seconds` is between 1 and 86400";
+            let begin = "line 2: `to_person_seconds` must be between 1 and 86400";
             assert!(error.starts_with(begin), "{error}");
         }
         assert_eq!(ToPersonSeconds::default().as_ms(), ESCALATION_MS);

@@ -25,11 +25,11 @@ pub(super) fn create_project(home: &Path) -> Result<(PathBuf, bool), CliError> {
     if folder.join(".git").exists() {
         return Ok((folder, true));
     }
-    let io = |source| CliError::io(format!("could not make `{}`", folder.display()), source);
-    for (path, text) in FILES {
-        let path = folder.join(path);
-        std::fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(io)?;
-        std::fs::write(path, text).map_err(io)?;
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(&folder))
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|source| CliError::file("make", &path, source))?;
     }
     let made = git(&folder, &["init", "-q", "-b", "main"])
         && git(&folder, &["add", "-A"])

@@ -3,10 +3,8 @@
 //! Invariant: the agents are started by the host through its own door, as any other agent is. This
 //! process holds no agent's identity, so that the person here can decide.
 
-use std::fs::DirBuilder;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,12 +12,11 @@ use countersign_protocol::{
     AgentTarget, AgentsAtShutdown, EnvVariable, HostStatus, NoParams, PromptBody, SpawnAgentParams,
     WorktreeParams, method,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::project;
 use super::script::DemoScript;
 use crate::cli::{detach, shutdown};
-use crate::client::{HostAddress, HostClient, HostEndpoint};
+use crate::client::{HostClient, HostEndpoint};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::paths::{self, HostPaths};
@@ -49,22 +46,19 @@ pub(super) async fn run(args: DemoRunArgs) -> Result<CliExit, CliError> {
         Some(home) => {
             std::path::absolute(&home).map_err(|source| CliError::io("no such folder", source))?
         }
+        // Nobody can guess the name, and so nobody can have made the folder before: /tmp is shared.
         None => std::env::temp_dir().join(format!("countersign-demo-{}", &random_id()?[..12])),
     };
-    make_folder(&home)?;
+    paths::make_private_folder(&home)?;
     let paths = HostPaths::in_home(&home, paths::current_uid());
-    let endpoint = HostEndpoint {
-        address: HostAddress::Socket(paths.socket.clone()),
-        token: None,
-        agent_id: None,
-    };
     let demo = DemoRun {
         home,
         scratch,
-        endpoint,
+        endpoint: HostEndpoint::local(&paths.socket),
     };
     let outcome = demo.run_until_quit(&paths, args.listen).await;
     let ended = demo.end().await;
+    // Ended before either error is reported: a demo that failed must not leave its host behind.
     outcome?;
     ended?;
     Ok(CliExit::Ok)
@@ -87,19 +81,21 @@ impl DemoRun {
             watch::watch(&self.endpoint, &note).await?;
             return Ok(());
         }
-        wait_for_signal().await
+        shutdown::interruption()?.await;
+        Ok(())
     }
 
     /// Agents that a kept folder already has are told to begin again.
     async fn start_agents(&self, client: &mut HostClient) -> Result<(), CliError> {
         let (folder, has_git) = project::create_project(&self.home)?;
-        make_folder(&self.home.join("sessions"))?;
+        paths::make_private_folder(&self.home.join("sessions"))?;
         let known = client.call::<method::Agents>(&NoParams {}).await?;
         for script in DemoScript::ALL {
             let old = known.iter().find(|agent| agent.name == script.name());
             if let Some(agent) = old {
                 let body = PromptBody {
                     message: script.prompt().into(),
+                    attachments: Vec::new(),
                 };
                 let agent_id = agent.id.clone();
                 let params = AgentTarget { agent_id, body };
@@ -163,37 +159,9 @@ impl DemoRun {
             Err(error) => return Err(error),
         }
         if self.scratch {
-            std::fs::remove_dir_all(&self.home).map_err(|source| {
-                CliError::io(
-                    format!("could not remove `{}`", self.home.display()),
-                    source,
-                )
-            })?;
+            std::fs::remove_dir_all(&self.home)
+                .map_err(|source| CliError::file("remove", &self.home, source))?;
         }
         Ok(())
     }
-}
-
-fn make_folder(home: &Path) -> Result<(), CliError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(home)
-        .map_err(|source| {
-            CliError::io(
-                format!("could not make the folder `{}`", home.display()),
-                source,
-            )
-        })
-}
-
-async fn wait_for_signal() -> Result<(), CliError> {
-    let failed = |source| CliError::io("could not listen for signals", source);
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
-    tokio::select! {
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use countersign_core::hex;
+use countersign_core::{ASK_PERSON_TOOL, hex};
 use countersign_protocol::{HookEvent, HookParams, Raw};
 use serde::Deserialize;
 use serde_json::json;
@@ -16,8 +16,8 @@ use crate::config::HookConfig;
 /// The host is told of events that decide nothing as long as nobody is held up by it.
 pub(super) const PLAIN_LIMIT: Duration = Duration::from_secs(3);
 
-/// Tools that are questions to the person at the terminal. To allow one is to answer nothing.
-const FOR_THE_TERMINAL: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+/// A tool that shows the person at the terminal a plan. To allow it is to answer nothing.
+const FOR_THE_TERMINAL: &str = "ExitPlanMode";
 
 /// Events that name a tool and can no longer stop it.
 const AFTERWARDS: [&str; 3] = ["PostToolUse", "PostToolUseFailure", "PermissionDenied"];
@@ -34,6 +34,8 @@ impl ClaudeEvent {
         match self.name.as_str() {
             "PreToolUse" => AnswerForm::PreToolUse,
             "PermissionRequest" => AnswerForm::PermissionRequest,
+            // A later version may ask for permission by an event that is unknown here. As a plain event
+            // it would pass, so it has no form and is blocked.
             name if self.names_tool && !AFTERWARDS.contains(&name) => AnswerForm::Unknown,
             _ => AnswerForm::Plain,
         }
@@ -57,6 +59,7 @@ pub(super) fn read_event(text: &[u8]) -> Result<ClaudeEvent, String> {
     #[derive(Deserialize)]
     struct Head<'a> {
         hook_event_name: String,
+        // Of any type: a name that is not text must not make the event look as if it named no tool.
         #[serde(borrow, default)]
         tool_name: Option<&'a RawValue>,
     }
@@ -109,11 +112,9 @@ pub(super) fn hook_params(
         ))
     })?;
     let asks = matches!(kind, HookEvent::Ask | HookEvent::Prompt);
+    // After the fact a tool is only mentioned: the host must not take it for a request.
     let tool = input.tool_name.filter(|_| asks);
-    if let Some(tool) = tool
-        .as_deref()
-        .filter(|tool| FOR_THE_TERMINAL.contains(tool))
-    {
+    if let Some(tool) = tool.as_deref().filter(|tool| *tool == FOR_THE_TERMINAL) {
         let message = format!("countersign: {tool} is answered in the terminal");
         return Err(HookAnswer::on_end(
             countersign_protocol::HookEnd::Ask,
@@ -129,6 +130,7 @@ pub(super) fn hook_params(
         hook: None,
         event: kind,
         session_id: input.session_id,
+        // Chosen once for all attempts of this hook, which makes them one ask.
         request_id: Some(new_id()?),
         cwd: input.cwd,
         tool,
@@ -142,6 +144,11 @@ pub(super) fn hook_params(
         message: input.message.or(input.reason),
         details: details.map_or_else(Raw::null, |raw| Raw(raw.into())),
     }))
+}
+
+/// Whether it asks the person at the terminal something, which the host is told and does not answer.
+pub(super) fn is_question(params: &HookParams) -> bool {
+    params.tool.as_deref() == Some(ASK_PERSON_TOOL)
 }
 
 fn new_id() -> Result<String, HookAnswer> {
@@ -207,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn a_question_to_the_terminal_stays_there() {
-        let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"AskUserQuestion","tool_input":{}}"#;
+    fn a_plan_stays_in_the_terminal() {
+        let text = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"ExitPlanMode","tool_input":{}}"#;
         let said = hook_params(text.as_bytes(), &event(text), &HookConfig::default()).unwrap_err();
-        let message = "countersign: AskUserQuestion is answered in the terminal";
+        let message = "countersign: ExitPlanMode is answered in the terminal";
         assert_eq!(
             said,
             HookAnswer::on_end(countersign_protocol::HookEnd::Ask, message)

@@ -4,7 +4,7 @@
 //! Invariants: the same request has the same id however often it is said, so that it is one ask; an
 //! answer counts only if it is whole.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use countersign_core::limits::FRAME_BYTES_MAX;
 use countersign_protocol::{HookParams, HookResult};
 use serde::Deserialize;
+
+use crate::http_client::{self, HttpPost, HttpResponse};
 
 /// How long to wait before a host that went away is looked for again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -63,6 +65,9 @@ impl<'a> HostLink<'a> {
             match self.attempt(params, left) {
                 HookAttempt::Answered(result) => return Ok(*result),
                 HookAttempt::Refused(message) => return Err(HookFailure::Unjudged(message)),
+                // Nobody to wait for: the prompt in the terminal is quicker. A host that was there a
+                // moment ago may hold this very ask and is on its way back, after a crash or an
+                // upgrade.
                 HookAttempt::Absent if !was_there => {
                     let message = "no Countersign host is running, so Claude asks here".to_owned();
                     return Err(HookFailure::Unjudged(message));
@@ -70,79 +75,64 @@ impl<'a> HostLink<'a> {
                 HookAttempt::Absent => {}
                 HookAttempt::Lost => was_there = true,
             }
+            // Repeating is safe: the request keeps its id, so the next host finds the ask instead
+            // of opening a second one.
             thread::sleep(AGAIN.min(left));
         }
     }
 
     fn attempt(&self, params: &HookParams, left: Duration) -> HookAttempt {
-        let Ok(mut stream) = UnixStream::connect(self.socket) else {
+        let Ok(stream) = UnixStream::connect(self.socket) else {
             return HookAttempt::Absent;
         };
-        match exchange(&mut stream, params, left) {
-            Ok(reply) => read_reply(&reply),
-            Err(_) => HookAttempt::Lost,
+        match exchange(stream, params, left) {
+            Ok(response) => read_response(response),
+            Err(error) => failed_attempt(&error),
         }
     }
 }
 
-fn exchange(stream: &mut UnixStream, params: &HookParams, left: Duration) -> io::Result<Vec<u8>> {
+fn exchange(
+    stream: UnixStream,
+    params: &HookParams,
+    left: Duration,
+) -> io::Result<HttpResponse<UnixStream>> {
     stream.set_read_timeout(Some(left))?;
     stream.set_write_timeout(Some(left))?;
-    let body = serde_json::to_vec(params)?;
-    let head = format!(
-        "POST /api/v1/hooks/claude HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    let mut request = head.into_bytes();
-    request.extend_from_slice(&body);
-    stream.write_all(&request)?;
-    let mut reply = Vec::with_capacity(1024);
-    let most = FRAME_BYTES_MAX as u64;
-    stream.take(most).read_to_end(&mut reply)?;
-    Ok(reply)
+    let post = HttpPost {
+        path: "/api/v1/hooks/claude",
+        headers: &[],
+        body: &serde_json::to_vec(params)?,
+    };
+    http_client::post(stream, &post)
 }
 
-/// Half an answer is the same as none: its host went away while it spoke.
-fn read_reply(reply: &[u8]) -> HookAttempt {
-    let garbage =
-        || HookAttempt::Refused("countersign: the program on the socket is not a host".to_owned());
-    if reply.is_empty() {
-        return HookAttempt::Lost;
-    }
-    let Some(split) = reply.windows(4).position(|end| end == b"\r\n\r\n") else {
-        return if reply.starts_with(b"HTTP/1.1 ") || b"HTTP/1.1 ".starts_with(reply) {
-            HookAttempt::Lost
-        } else {
-            garbage()
-        };
-    };
-    let (head, body) = (&reply[..split], &reply[split + 4..]);
-    let Some((status, length)) = str::from_utf8(head).ok().and_then(read_head) else {
-        return garbage();
-    };
-    if body.len() < length {
-        return HookAttempt::Lost;
-    }
-    match (status, body.len() == length) {
-        (_, false) => garbage(),
-        (200, true) => serde_json::from_slice(body).map_or_else(
-            |_| garbage(),
+fn read_response<S: Read>(mut response: HttpResponse<S>) -> HookAttempt {
+    let status = response.status;
+    let body = response
+        .read_body(FRAME_BYTES_MAX)
+        .and_then(|body| response.expect_end().map(|()| body));
+    match body {
+        Ok(body) if status == 200 => serde_json::from_slice(&body).map_or_else(
+            |_| not_a_host(),
             |result| HookAttempt::Answered(Box::new(result)),
         ),
-        (status, true) => refusal(status, body),
+        Ok(body) => refusal(status, &body),
+        Err(error) => failed_attempt(&error),
     }
 }
 
-fn read_head(head: &str) -> Option<(u16, usize)> {
-    let mut lines = head.split("\r\n");
-    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?;
-    let status = status.get(..3)?.parse().ok()?;
-    let length = lines.find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then_some(value)
-    });
-    Some((status, length?.trim().parse().ok()?))
+/// Half an answer is the same as none: its host went away while it sent it, and the next host is asked
+/// the same. What no host sends ends the wait instead.
+fn failed_attempt(error: &io::Error) -> HookAttempt {
+    match error.kind() {
+        io::ErrorKind::InvalidData => not_a_host(),
+        _ => HookAttempt::Lost,
+    }
+}
+
+fn not_a_host() -> HookAttempt {
+    HookAttempt::Refused("countersign: the program on the socket is not a host".to_owned())
 }
 
 fn refusal(status: u16, body: &[u8]) -> HookAttempt {
@@ -170,7 +160,11 @@ mod tests {
     use super::*;
 
     fn kind(reply: &str) -> &'static str {
-        match read_reply(reply.as_bytes()) {
+        let attempt = match HttpResponse::read(reply.as_bytes()) {
+            Ok(response) => read_response(response),
+            Err(error) => failed_attempt(&error),
+        };
+        match attempt {
             HookAttempt::Answered(_) => "told",
             HookAttempt::Absent => "absent",
             HookAttempt::Lost => "lost",

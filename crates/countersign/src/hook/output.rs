@@ -20,6 +20,7 @@ const BLOCKED: i32 = 2;
 /// How long an answer may take to be written before its writer is given up.
 const WRITING: Duration = Duration::from_secs(1);
 
+// Statics, because the watchdog and the panic hook answer from threads that have nothing else in hand.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 static FORM: AtomicU8 = AtomicU8::new(AnswerForm::Unknown as u8);
 
@@ -114,6 +115,7 @@ fn render_answer(answer: &HookAnswer, form: AnswerForm) -> RenderedAnswer {
         AnswerForm::Plain => Some(json!({})),
         AnswerForm::Unknown => None,
     };
+    // JSON escapes control characters by itself; stderr goes to a terminal as it is.
     let reason = visible(&answer.reason, TextLayout::Line).into_owned();
     match out {
         Some(out) => RenderedAnswer {
@@ -133,6 +135,7 @@ fn before_tool(answer: &HookAnswer) -> Value {
     let decision = match answer.decision {
         HookDecision::Allow => "allow",
         HookDecision::Deny => "deny",
+        // Never silence: without a decision the settings of Claude Code may allow the tool unasked.
         HookDecision::Ask | HookDecision::None => "ask",
     };
     let mut output = json!({
@@ -166,6 +169,8 @@ fn add_input(output: &mut Value, answer: &HookAnswer) {
 
 /// Speaks, if nobody has, and ends the process.
 pub(super) fn give_answer(answer: &HookAnswer) -> ExitCode {
+    // The swap decides who answers: the main thread, a watchdog or the panic hook. Two answers would be
+    // two documents, which no caller can read.
     if ANSWERED.swap(true, Ordering::AcqRel) {
         // Another thread speaks and ends the process; the watchdog sees to that.
         loop {
@@ -173,12 +178,15 @@ pub(super) fn give_answer(answer: &HookAnswer) -> ExitCode {
         }
     }
     let said = render_answer(answer, AnswerForm::current());
+    // A decision that was written in part may mean nothing, or the wrong thing. The exit code blocks
+    // whatever the caller makes of it.
     let code = write(&said).map_or(BLOCKED, |()| said.code);
     exit_process(code)
 }
 
 fn write(said: &RenderedAnswer) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    // The reason first: if it cannot be written, no decision is on stdout yet.
     io::stderr().lock().write_all(said.err.as_bytes())?;
     out.write_all(said.out.as_bytes())?;
     out.flush()
@@ -195,7 +203,7 @@ fn exit_process(code: i32) -> ! {
 /// Has a thread give this answer at that instant, if none was given before. False if it could not be
 /// started.
 pub(super) fn answer_by(deadline: Instant, answer: HookAnswer) -> bool {
-    let watchdog = move || {
+    let watchdog = thread::Builder::new().spawn(move || {
         thread::sleep(deadline.saturating_duration_since(Instant::now()));
         if ANSWERED.load(Ordering::Acquire) {
             // Somebody has begun to speak and does not come to an end.
@@ -203,12 +211,13 @@ pub(super) fn answer_by(deadline: Instant, answer: HookAnswer) -> bool {
             exit_process(BLOCKED);
         }
         give_answer(&answer);
-    };
-    thread::Builder::new().spawn(watchdog).is_ok()
+    });
+    watchdog.is_ok()
 }
 
 /// A panic anywhere in the process is a no.
 pub(super) fn deny_on_panic() {
+    // An ordinary panic exits with 101, which by itself does not block the tool.
     std::panic::set_hook(Box::new(|_| {
         give_answer(&HookAnswer::deny(
             "countersign: internal error in the hook, so nothing was allowed",

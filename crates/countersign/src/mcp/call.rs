@@ -5,11 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use countersign_core::limits::{MCP_HOST_WAIT_MS, MCP_PROGRESS_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX};
+use countersign_core::limits::{
+    MCP_HOST_WAIT_MS, MCP_LINE_BYTES_MAX, MCP_PROGRESS_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX,
+};
 
 use super::McpBridge;
-use super::http::{self, HttpPost};
 use super::message::{self, HostMessage, McpRequest};
+use crate::http_client::{self, HttpPost, HttpResponse};
 
 /// A call that is not answered yet, as whoever cancels it sees it.
 #[derive(Default)]
@@ -47,6 +49,8 @@ impl PendingCall {
     /// Whoever cancels from now on closes this connection.
     fn hold_connection(&self, stream: &UnixStream) -> io::Result<()> {
         let mut state = self.state();
+        // Under the lock that `cancel` takes: a cancel before this line is seen here, and one after it
+        // closes the connection. There is no gap in which it gets lost.
         if state.is_cancelled {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -96,6 +100,7 @@ pub(super) fn perform(
         request,
         underway,
         post: HttpPost {
+            path: "/mcp",
             headers: &headers,
             body: line,
         },
@@ -106,6 +111,8 @@ pub(super) fn perform(
 }
 
 fn headers(bridge: &McpBridge, request: &McpRequest, number: u64) -> Vec<(&'static str, String)> {
+    // The nonce is new in each process and the number in each line: a repetition has the same key, and
+    // no other request has it.
     let key = format!("{}-{number}", bridge.nonce);
     let mut headers = vec![
         ("Idempotency-Key", key),
@@ -120,6 +127,8 @@ fn headers(bridge: &McpBridge, request: &McpRequest, number: u64) -> Vec<(&'stat
     }
     // What could end a header early is no name of anything.
     headers.retain(|(_, value)| value.bytes().all(|byte| (b'!'..=b'~').contains(&byte)));
+    // Added last: ours, and with a blank in it.
+    headers.push(("Accept", "application/json, text/event-stream".to_owned()));
     headers
 }
 
@@ -131,11 +140,14 @@ impl RelayedCall<'_> {
         loop {
             let lost = match self.attempt() {
                 Ok(()) => return,
+                // Who cancels wants no answer any more, not even an error.
                 Err(_) if self.underway.is_cancelled() => return,
                 Err(lost) => lost,
             };
             match lost {
                 CallFailure::Refused(message) => return self.refuse(&message),
+                // The request may have been carried out before the connection broke. Sent again, a
+                // message could reach an agent twice, so the caller is told to look instead.
                 CallFailure::Unknown if !self.request.is_repeatable() => {
                     return self.report_unknown_outcome();
                 }
@@ -146,6 +158,7 @@ impl RelayedCall<'_> {
             }
             self.underway.pause(pause);
             pause = (pause * 2).min(Duration::from_millis(MCP_RETRY_MS_MAX));
+            // A client may give up on a call that shows no progress.
             if told_at.elapsed() >= Duration::from_millis(MCP_PROGRESS_MS) {
                 told_at = Instant::now();
                 self.progress("waiting for the host");
@@ -160,12 +173,14 @@ impl RelayedCall<'_> {
         self.underway
             .hold_connection(&stream)
             .map_err(|_| CallFailure::NotReceived)?;
-        let mut answer = http::post(stream, &self.post).map_err(|_| CallFailure::Unknown)?;
+        let mut answer = http_client::post(stream, &self.post).map_err(|_| CallFailure::Unknown)?;
+        // A host that starts or ends refuses before it does anything, so even what must not be done
+        // twice may be sent again.
         if answer.status == 503 {
             return Err(CallFailure::NotReceived);
         }
         loop {
-            let message = answer.next_message().map_err(|_| CallFailure::Unknown)?;
+            let message = next_message(&mut answer).map_err(|_| CallFailure::Unknown)?;
             let message = message.ok_or(CallFailure::Unknown)?;
             match message::read_host_message(&message) {
                 HostMessage::Answer => {
@@ -177,6 +192,7 @@ impl RelayedCall<'_> {
                 }
                 HostMessage::Other => self.bridge.out.message(&message),
                 HostMessage::HostEnds => return Err(CallFailure::Unknown),
+                // A host that failed inside may have acted before it failed.
                 HostMessage::Broken if answer.status == 500 => return Err(CallFailure::Unknown),
                 HostMessage::Broken => {
                     return Err(CallFailure::Refused(refusal(answer.status, &message)));
@@ -187,6 +203,8 @@ impl RelayedCall<'_> {
 
     /// Only what is still wanted is passed on.
     fn deliver_answer(&self, message: &str) {
+        // Later requests name the agreed version in a header. The host keeps no session that would know
+        // it.
         if self.request.method == "initialize" {
             *self.bridge.version() = message::agreed_version(message);
         }
@@ -209,12 +227,22 @@ impl RelayedCall<'_> {
     }
 
     fn report_unknown_outcome(&self) {
-        let message = "lost the host before it answered, so this may or may not have been done: \
+        let message = "the connection to the host was lost before it answered, so this may or may not have been done: \
                      check with list_agents or read_transcript before you repeat it";
         if self.bridge.finish(&self.request.id, self.underway) {
             self.bridge.out.tool_error(&self.request.id, message);
         }
     }
+}
+
+/// The next message of an answer: all of it, or the next event of a stream. Nothing if it is over.
+fn next_message(answer: &mut HttpResponse<UnixStream>) -> io::Result<Option<String>> {
+    if answer.is_event_stream {
+        return answer.next_event(MCP_LINE_BYTES_MAX);
+    }
+    let body = String::from_utf8(answer.read_body(MCP_LINE_BYTES_MAX)?);
+    let body = body.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok(Some(body).filter(|body| !body.trim().is_empty()))
 }
 
 /// The host's words, if it has some.

@@ -4,7 +4,6 @@ use std::io::{self, BufRead, Read as _};
 
 use countersign_core::limits::MCP_LINE_BYTES_MAX;
 
-/// One line that came in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InputLine {
     /// All of it, without its end.
@@ -31,12 +30,14 @@ impl<R: BufRead> InputLines<R> {
     pub(super) fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             let mut line = Vec::new();
+            // One byte more than allowed: the line feed of a line that just fits.
             let limit = self.bytes_max as u64 + 1;
             let read = (&mut self.input).take(limit).read_until(b'\n', &mut line)?;
             if read == 0 {
                 return Ok(None);
             }
             if line.last() != Some(&b'\n') && line.len() > self.bytes_max {
+                // Skipped without being kept: the line may have no end.
                 self.input.skip_until(b'\n')?;
                 return Ok(Some(InputLine::TooLong));
             }

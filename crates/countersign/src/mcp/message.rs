@@ -23,20 +23,16 @@ const REPEATABLE: [&str; 11] = [
     "wait_for_agents",
 ];
 
-/// A message of the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AgentMessage {
-    /// It wants an answer.
     Request(McpRequest),
     /// It does not want the answer to this one any more.
     Cancelled(String),
     /// Nothing has to be done.
     Other,
-    /// It cannot be read.
     Broken(&'static str),
 }
 
-/// What is known of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct McpRequest {
     /// The id as it was written.
@@ -104,6 +100,7 @@ pub(super) fn read_agent_message(line: &[u8]) -> AgentMessage {
         return AgentMessage::Broken("the line is not one message of JSON-RPC");
     };
     let params = envelope.params.map(RawValue::get);
+    // What cannot be read here is left to the host to refuse: it knows the shape of each method.
     let params: McpRequestParams<'_> = params.and_then(object).unwrap_or_default();
     let Some(method) = envelope.method else {
         return AgentMessage::Other;
@@ -117,6 +114,7 @@ pub(super) fn read_agent_message(line: &[u8]) -> AgentMessage {
         };
     };
     let meta = params.meta.unwrap_or_default();
+    // Ids and tokens stay as they were written: to the client 1, 1.0 and "1" may be different ones.
     AgentMessage::Request(McpRequest {
         id: id.get().to_owned(),
         tool: params
@@ -129,18 +127,14 @@ pub(super) fn read_agent_message(line: &[u8]) -> AgentMessage {
     })
 }
 
-/// A message of the host.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HostMessage {
-    /// The answer.
     Answer,
     /// The host ended before it could answer.
     HostEnds,
     /// A word on how far it is.
     Progress(Option<String>),
-    /// Something else.
     Other,
-    /// It cannot be read.
     Broken,
 }
 
@@ -164,20 +158,21 @@ pub(super) fn read_host_message(text: &str) -> HostMessage {
     let Some(reply) = object::<HostReply<'_>>(text) else {
         return HostMessage::Broken;
     };
-    let inner = |raw: Option<&RawValue>| -> Value {
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default()
-    };
     match reply.method.as_deref() {
         _ if reply.jsonrpc != "2.0" => HostMessage::Broken,
-        None if inner(reply.error)["code"] == HOST_ENDS => HostMessage::HostEnds,
+        None if value(reply.error)["code"] == HOST_ENDS => HostMessage::HostEnds,
         None => HostMessage::Answer,
         Some("notifications/progress") => {
-            let message = inner(reply.params)["message"].as_str().map(str::to_owned);
+            let message = value(reply.params)["message"].as_str().map(str::to_owned);
             HostMessage::Progress(message)
         }
         Some(_) => HostMessage::Other,
     }
+}
+
+fn value(raw: Option<&RawValue>) -> Value {
+    let parsed = raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    parsed.unwrap_or_default()
 }
 
 /// The version that the host agreed to, in its answer to `initialize`.

@@ -5,12 +5,11 @@
 use std::fmt::Write as _;
 
 use countersign_core::SPAWN_TOOL;
-use countersign_protocol::{HostApproval, HostRole, Time, Who};
-use serde_json::value::RawValue;
+use countersign_protocol::{HostApproval, HostApprovalState, HostRole, Time, Who};
 
 use crate::duration;
 use crate::render::json::{self, JsonMembers};
-use crate::render::{diff, escape, rules};
+use crate::render::{choices, diff, escape, rules};
 
 /// The option that always allows.
 pub(crate) const APPROVE: &str = "approve";
@@ -32,6 +31,12 @@ pub(crate) fn allows(row: &HostApproval, option: &str) -> bool {
     option == APPROVE || row.approving.iter().any(|name| name == option)
 }
 
+/// Whether two asks are about the same: the same tool with the same input, whoever asks.
+pub(crate) fn are_equal(one: &HostApproval, other: &HostApproval) -> bool {
+    let is_known = one.tool.is_some() && one.input_digest.is_some();
+    is_known && one.tool == other.tool && one.input_digest == other.input_digest
+}
+
 /// The options that let the agent go on.
 pub(crate) fn approving_options(row: &HostApproval) -> Vec<&str> {
     row.options
@@ -42,11 +47,15 @@ pub(crate) fn approving_options(row: &HostApproval) -> Vec<&str> {
 }
 
 /// Who asks, as a list shows it.
-pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
+pub(crate) fn asker(
+    agent_name: Option<&str>,
+    agent_id: Option<&str>,
+    asked_by: Option<&Who>,
+) -> String {
     // An agent that asks for itself goes by its name; another's ask by the agent it is for.
     let itself = asked_by.filter(|who| agent_id.is_some() && who.agent_id.as_deref() == agent_id);
-    let name = itself
-        .map(|who| who.name.as_str())
+    let name = agent_name
+        .or(itself.map(|who| who.name.as_str()))
         .or(agent_id)
         .or(asked_by.map(|who| who.name.as_str()))
         .unwrap_or("-");
@@ -58,6 +67,9 @@ pub(crate) fn asker(agent_id: Option<&str>, asked_by: Option<&Who>) -> String {
 pub(crate) fn summary(row: &HostApproval) -> String {
     if let Some(started) = spawn_summary(row) {
         return escape::line(&format!("SpawnAgent: {started}")).into_owned();
+    }
+    if let Some(asked) = choices::summary(row) {
+        return escape::line(&asked).into_owned();
     }
     let text = match (&row.tool, subject(row)) {
         (Some(tool), Some(what)) => format!("{tool}: {what}"),
@@ -76,8 +88,8 @@ fn spawn_summary(row: &HostApproval) -> Option<String> {
         return None;
     }
     let members = JsonMembers::parse(row.input.as_ref()?.text())?;
-    let usual = |name: &String| USUAL.contains(&name.as_str());
-    if members.repeated().is_some() || !members.0.iter().all(|(name, _)| usual(name)) {
+    let is_usual = members.0.iter().all(|(name, _)| USUAL.contains(&&**name));
+    if members.repeated().is_some() || !is_usual {
         return None;
     }
     let name = members.only_text("name");
@@ -90,6 +102,8 @@ fn spawn_summary(row: &HostApproval) -> Option<String> {
 fn subject(row: &HostApproval) -> Option<String> {
     const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
     let raw = row.input.as_ref()?.text();
+    // With a repeated key nobody knows which value the tool takes, so none of them is shown as the
+    // subject.
     let members = JsonMembers::parse(raw);
     let telling = members.filter(|members| members.repeated().is_none());
     let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
@@ -112,18 +126,14 @@ fn details(row: &HostApproval) -> Option<String> {
         return Some(json::pretty(text));
     };
     let before = members.0.len();
-    let is_copy = |raw: &str| Some(json::pretty(raw)) == input;
+    // Compared as laid out: other blanks between tokens do not make a copy something else.
     members
         .0
-        .retain(|(name, value)| name != "rawInput" || !is_copy(value.get()));
+        .retain(|(name, value)| name != "rawInput" || Some(json::pretty(value.get())) != input);
     if members.0.len() == before {
         return Some(json::pretty(text));
     }
-    let line = |(name, value): &(String, Box<RawValue>)| {
-        format!("{}: {}", escape::line(name), json::pretty(value.get()))
-    };
-    let lines: Vec<String> = members.0.iter().map(line).collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    member_lines(members.0.iter())
 }
 
 /// Why what an agent says of its ask cannot be relied upon, where the host found a reason.
@@ -134,68 +144,169 @@ fn doubt(row: &HostApproval) -> Option<String> {
 
 /// The options in one line, with the word for those that allow.
 pub(crate) fn options(row: &HostApproval) -> String {
-    let mark = |option: &String| {
+    let marked = row.options.iter().map(|option| {
         if allows(row, option) {
             format!("{} (allows)", escape::line(option))
         } else {
             escape::line(option).into_owned()
         }
-    };
-    row.options.iter().map(mark).collect::<Vec<_>>().join(", ")
+    });
+    marked.collect::<Vec<_>>().join(", ")
 }
 
-/// Everything about an ask, name by name.
-pub(crate) fn ask_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, String)> {
-    let mut fields = vec![("action", escape::block(&row.action).into_owned())];
-    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
-    add(
-        "tool",
-        row.tool
-            .as_deref()
-            .map(|tool| escape::line(tool).into_owned()),
+/// How much of an ask is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldDetail {
+    /// What decides: what will run, the rules, warnings. The rest is named in one line.
+    #[default]
+    Folded,
+    Full,
+}
+
+/// An ask, name by name: what will run, its parts with the rule beside each, what is unusual about it,
+/// then the rest. No text stands there twice.
+///
+/// Invariant: folded or not, every member of the input is shown.
+pub(crate) fn ask_fields(
+    row: &HostApproval,
+    now: Time,
+    detail: FieldDetail,
+) -> Vec<(&'static str, String)> {
+    let tool = row.tool.as_deref().map(|tool| escape::line(tool).into());
+    let command = command(row).map(|command| escape::block(&command).into_owned());
+    let cwd = row.cwd.as_deref().map(|cwd| escape::line(cwd).into());
+    let asker = asked_by(
+        row.agent_name.as_deref(),
+        row.agent_id.as_deref(),
+        row.asked_by.as_ref(),
     );
-    add(
-        "command",
-        command(row).map(|command| escape::block(&command).into_owned()),
-    );
-    add("diff", diff::diff(row));
-    add("doubt", doubt(row));
-    add(
-        "input",
-        row.input.as_ref().map(|input| json::pretty(input.text())),
-    );
-    add(
-        "folder",
-        row.cwd.as_deref().map(|cwd| escape::line(cwd).into_owned()),
-    );
-    add("rules", row.verdict.as_ref().map(rules::verdict));
-    add("details", details(row));
-    add("warning", warning(row));
-    add(
-        "asked by",
-        Some(asked_by(row.agent_id.as_deref(), row.asked_by.as_ref())),
-    );
-    add(
-        "owner",
-        row.client_id
-            .as_deref()
-            .map(|id| format!("connection {}, which decides", escape::line(id))),
-    );
-    add("options", Some(options(row)));
-    add(
-        "deadline",
-        row.deadline.map(|at| time_with_distance(now, at)),
-    );
-    add(
-        "digest",
-        row.input_digest
-            .clone()
-            .map(|digest| format!("sha256:{}", escape::line(&digest))),
-    );
-    add("id", Some(escape::line(&row.id).into_owned()));
-    add("state", Some(ask_state(row)));
-    add("history", Some(ask_history(row, now)));
-    fields
+    let owner = row.client_id.as_deref().map(escape::line);
+    let action = escape::block(&row.action).into_owned();
+    // Without an input the agent's words are all there is to decide on.
+    let (action, title) = match row.input {
+        None => (Some(action), None),
+        Some(_) => (None, Some(action).filter(|_| !repeats_input(row))),
+    };
+    let fields = present([
+        ("action", action),
+        ("questions", choices::questions(row)),
+        ("tool", tool),
+        ("command", command),
+        ("diff", diff::diff(row)),
+        ("input", input(row, detail)),
+        ("folder", cwd),
+        ("rules", row.verdict.as_ref().map(rules::verdict)),
+        ("warning", warning(row)),
+        ("doubt", doubt(row)),
+        ("title", title),
+        ("asked by", Some(asker)),
+        (
+            "owner",
+            owner.map(|id| format!("connection {id}, which decides")),
+        ),
+        ("asker", absent_asker(row, now)),
+        (
+            "options",
+            Some(options(row)).filter(|_| !has_usual_options(row)),
+        ),
+        (
+            "deadline",
+            row.deadline.map(|at| time_with_distance(now, at)),
+        ),
+        ("state", Some(ask_state(row))),
+        ("id", Some(escape::line(&row.id).into_owned())),
+    ]);
+    let rest = rest_fields(row, now);
+    let is_pending = row.state == HostApprovalState::Pending;
+    match detail {
+        FieldDetail::Full => fields.into_iter().chain(rest).collect(),
+        FieldDetail::Folded => {
+            // How an ask ended is what one looks at an ended one for.
+            let (shown, folded): (Vec<_>, Vec<_>) = rest
+                .into_iter()
+                .partition(|(name, _)| *name == "history" && !is_pending);
+            let folded = fold(&folded).map(|names| ("folded", names));
+            fields.into_iter().chain(shown).chain(folded).collect()
+        }
+    }
+}
+
+/// What nobody needs in order to decide.
+fn rest_fields(row: &HostApproval, now: Time) -> Vec<(&'static str, String)> {
+    let digest = row.input_digest.as_deref().map(escape::line);
+    present([
+        ("details", details(row)),
+        ("digest", digest.map(|digest| format!("sha256:{digest}"))),
+        ("history", Some(ask_history(row, now))),
+    ])
+}
+
+/// The names of fields that are not shown, with their size where that says something.
+fn fold(fields: &[(&'static str, String)]) -> Option<String> {
+    let names = fields
+        .iter()
+        .map(|(name, value)| match value.lines().count() {
+            0 | 1 => (*name).to_owned(),
+            count => format!("{name} ({count} lines)"),
+        });
+    let names: Vec<String> = names.collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Whether the agent's words for the ask are in what will run anyway.
+fn repeats_input(row: &HostApproval) -> bool {
+    let what = subject(row).unwrap_or_default();
+    let tool = row.tool.as_deref().unwrap_or_default();
+    format!("{tool} {what}").contains(row.action.trim())
+}
+
+/// That the program that asked is gone, and until when it may come back.
+fn absent_asker(row: &HostApproval, now: Time) -> Option<String> {
+    let lapses_at = row.lapses_at?;
+    let until = duration::until(now, lapses_at);
+    Some(format!(
+        "its program is not connected; the ask ends {until} unless it comes back"
+    ))
+}
+
+fn has_usual_options(row: &HostApproval) -> bool {
+    row.options == [APPROVE, DENY] && approving_options(row) == [APPROVE]
+}
+
+/// The input: as it was sent in full; else what no other field shows of it.
+fn input(row: &HostApproval, detail: FieldDetail) -> Option<String> {
+    let raw = row.input.as_ref()?.text();
+    let members = JsonMembers::parse(raw).filter(|members| members.repeated().is_none());
+    let Some(members) = members.filter(|_| detail == FieldDetail::Folded) else {
+        return Some(json::pretty(raw));
+    };
+    let mut shown = diff::members_shown(row);
+    shown.extend(command(row).map(|_| "command"));
+    let is_shown = |name: &str| shown.contains(&name);
+    if members.0.iter().all(|(name, _)| !is_shown(name)) {
+        return Some(json::pretty(raw));
+    }
+    member_lines(members.0.iter().filter(|(name, _)| !is_shown(name)))
+}
+
+/// Members of an object, one under the other.
+fn member_lines<'m>(
+    members: impl Iterator<Item = &'m (String, Box<serde_json::value::RawValue>)>,
+) -> Option<String> {
+    let lines = members
+        .map(|(name, value)| format!("{}: {}", escape::line(name), json::pretty(value.get())));
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The fields that have a value.
+pub(crate) fn present<const N: usize>(
+    fields: [(&'static str, Option<String>); N],
+) -> Vec<(&'static str, String)> {
+    let present = fields.into_iter();
+    present
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }
 
 /// Who decided. An agent that did so for another is an orchestrator, and never looks like a person.
@@ -233,6 +344,7 @@ fn warning(row: &HostApproval) -> Option<String> {
         row.action.as_str(),
         input,
         row.details.text(),
+        // Decoded as well: what JSON spells as an escape in the input is a hidden character here.
         &command(row).unwrap_or_default(),
     ]
     .into_iter()
@@ -260,8 +372,17 @@ pub(crate) fn hidden_warning(count: usize) -> Option<String> {
     (count > 0).then(|| format!("{count} invisible characters are shown as escapes"))
 }
 
-pub(crate) fn asked_by(agent_id: Option<&str>, who: Option<&Who>) -> String {
-    let agent = agent_id.map(|id| format!("agent {}", escape::line(id)));
+pub(crate) fn asked_by(
+    agent_name: Option<&str>,
+    agent_id: Option<&str>,
+    who: Option<&Who>,
+) -> String {
+    let agent = agent_id.map(|id| match agent_name {
+        Some(name) => format!("{} ({})", escape::line(name), escape::line(id)),
+        None => format!("agent {}", escape::line(id)),
+    });
+    // An agent that asks for itself was named already.
+    let who = who.filter(|who| agent_name.is_none() || who.agent_id.as_deref() != agent_id);
     let who = who.map(|who| format!("{} ({})", escape::line(&who.name), who.role));
     match (agent, who) {
         (Some(agent), Some(who)) => format!("{agent}, as {who}"),
@@ -306,27 +427,93 @@ mod tests {
     use super::*;
     use crate::test_rows;
 
+    fn texts<'f>(fields: &'f [(&'static str, String)]) -> Vec<(&'static str, &'f str)> {
+        let fields = fields.iter();
+        fields.map(|(name, text)| (*name, text.as_str())).collect()
+    }
+
     #[test]
-    fn an_ask_is_told_whole() {
+    fn an_ask_shows_what_will_run_first_and_folds_the_rest() {
         let row = HostApproval {
             deadline: Some(Time(1_800_000_000)),
+            input: Some(test_rows::raw(
+                r#"{"command":"cargo test --workspace","timeout":5}"#,
+            )),
+            verdict: Some(test_rows::verdict()),
+            details: test_rows::raw(r#"{"kind":"execute","locations":[]}"#),
             ..test_rows::approval()
         };
-        let expected = [
-            ("action", "Run the tests"),
+        let first = [
             ("tool", "Bash"),
             ("command", "cargo test --workspace"),
-            ("input", "{\n  \"command\": \"cargo test --workspace\"\n}"),
+            ("input", "timeout: 5"),
+            (
+                "rules",
+                "ask, because:\n\
+                 allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
+                 ask    write /p/.git/config  <- git internals (no rule, grant or bypass can allow this)",
+            ),
+            ("title", "Run the tests"),
             ("asked by", "agent builder, as builder (agent)"),
-            ("options", "approve (allows), deny"),
             ("deadline", "in 28m (1970-01-01T00:30:00.000000Z)"),
-            ("digest", "sha256:d1gest"),
-            ("id", "approval-aaaa11112222"),
             ("state", "pending"),
+            ("id", "approval-aaaa11112222"),
+        ];
+        let now = Time(120_000_000);
+        let folded = ask_fields(&row, now, FieldDetail::Folded);
+        let names = [("folded", "details (4 lines), digest, history")];
+        assert_eq!(texts(&folded), [&first[..], &names].concat());
+        let full = ask_fields(&row, now, FieldDetail::Full);
+        let rest = [
+            (
+                "details",
+                "{\n  \"kind\": \"execute\",\n  \"locations\": []\n}",
+            ),
+            ("digest", "sha256:d1gest"),
             ("history", "1m ago  asked (event 7)"),
-        ]
-        .map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(ask_fields(&row, Time(120_000_000)), expected);
+        ];
+        let mut expected = [&first[..], &rest].concat();
+        expected[2].1 = "{\n  \"command\": \"cargo test --workspace\",\n  \"timeout\": 5\n}";
+        assert_eq!(texts(&full), expected);
+    }
+
+    #[test]
+    fn no_text_is_shown_twice_and_every_member_of_the_input_once() {
+        let folded = |row: &HostApproval| ask_fields(row, Time(0), FieldDetail::Folded);
+        let named = |row: &HostApproval, name: &str| {
+            let found = folded(row).into_iter().find(|(own, _)| *own == name);
+            found.map(|(_, text)| text)
+        };
+        let plain = HostApproval {
+            action: "cargo test --workspace".into(),
+            ..test_rows::approval()
+        };
+        assert_eq!(
+            (named(&plain, "title"), named(&plain, "input")),
+            (None, None)
+        );
+        let edit = HostApproval {
+            tool: Some("Edit".into()),
+            input: Some(test_rows::raw(
+                r#"{"file_path":"/a","path":"/b","old_string":"x","new_string":"y","content":"z"}"#,
+            )),
+            ..test_rows::approval()
+        };
+        assert_eq!(named(&edit, "diff").unwrap(), "/a\n-x\n+y");
+        assert_eq!(
+            named(&edit, "input").unwrap(),
+            "path: \"/b\"\ncontent: \"z\""
+        );
+        let twice = HostApproval {
+            input: Some(test_rows::raw(r#"{"command":"ls","command":"rm"}"#)),
+            ..test_rows::approval()
+        };
+        assert!(named(&twice, "input").unwrap().contains("rm"));
+        let words = HostApproval {
+            input: None,
+            ..test_rows::approval()
+        };
+        assert_eq!(folded(&words)[0], ("action", "Run the tests".to_owned()));
     }
 
     #[test]
@@ -387,6 +574,33 @@ mod tests {
         };
         assert_eq!(approving_options(&row), ["once"]);
         assert_eq!(options(&row), "once (allows), always, no");
+    }
+
+    #[test]
+    fn an_ask_whose_program_went_away_says_so_and_when_it_ends() {
+        let row = HostApproval {
+            client_id: Some("client-1".into()),
+            lapses_at: Some(Time(30_000_000)),
+            ..test_rows::approval()
+        };
+        let fields = ask_fields(&row, Time(10_000_000), FieldDetail::Folded);
+        let asker = fields.iter().find(|(name, _)| *name == "asker");
+        assert_eq!(
+            asker.map(|(_, text)| text.as_str()),
+            Some("its program is not connected; the ask ends in 20s unless it comes back")
+        );
+    }
+
+    #[test]
+    fn an_agent_that_asks_for_itself_goes_by_its_name() {
+        let itself = Who {
+            agent_id: Some("agent-1".into()),
+            ..test_rows::who("ann", "agent")
+        };
+        let asked = |who: &Who| asked_by(Some("ann"), Some("agent-1"), Some(who));
+        assert_eq!(asked(&itself), "ann (agent-1)");
+        let script = test_rows::who("ci", "operator");
+        assert_eq!(asked(&script), "ann (agent-1), as ci (operator)");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use countersign_protocol::HostApproval;
 use serde::Deserialize;
+use similar::{Algorithm, DiffOp};
 
 use crate::render::escape;
 use crate::render::json::JsonMembers;
@@ -16,8 +17,9 @@ const INDENT_MAX: usize = 48;
 
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// Above this many comparisons a change is shown as one block: all lines that go, all that come.
-const COMPARISONS_MAX: usize = 1_000_000;
+/// Longer texts are shown as one block: all lines that go, all that come. A bound on lines and not on
+/// time, so that one ask always looks the same, whatever an agent puts into it.
+const LINES_MAX: usize = 20_000;
 
 /// Beside a path, where the text that is there now is not from the input.
 const BY_ITS_WORD: &str = " (compared with the agent's copy)";
@@ -52,8 +54,24 @@ pub(crate) fn diff(row: &HostApproval) -> Option<String> {
     (!text.is_empty()).then(|| text.trim_end_matches('\n').to_owned())
 }
 
+/// The members of the input that the change shows in full.
+pub(crate) fn members_shown(row: &HostApproval) -> Vec<&'static str> {
+    let Some(edit) = from_input(row) else {
+        return Vec::new();
+    };
+    let members = row.input.as_ref();
+    let members = members.and_then(|input| JsonMembers::parse(input.text()));
+    let has_file_path = members.is_some_and(|members| members.only_text("file_path").is_some());
+    let path = if has_file_path { "file_path" } else { "path" };
+    match edit.old_text {
+        Some(_) => vec![path, "old_string", "new_string"],
+        None => vec![path, "content"],
+    }
+}
+
 fn from_input(row: &HostApproval) -> Option<FileEdit> {
     let members = JsonMembers::parse(row.input.as_ref()?.text())?;
+    // Which of two values would be written is not known, so neither is shown as the change.
     if members.repeated().is_some() {
         return None;
     }
@@ -92,102 +110,43 @@ pub(crate) fn between(path: &str, old: &str, new: &str) -> String {
 }
 
 fn show(edit: &FileEdit, note: &str) -> String {
-    let old: Vec<&str> = edit
-        .old_text
-        .as_deref()
-        .unwrap_or("")
-        .split_inclusive('\n')
-        .collect();
+    let old = edit.old_text.as_deref().unwrap_or("");
+    // At line feeds only: a lone carriage return is a character that an agent may hide text with, so it
+    // is shown as one and does not begin a line.
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = edit.new_text.split_inclusive('\n').collect();
-    let mut text = String::new();
-    let _ = writeln!(text, "{}{note}", escape::line(&edit.path));
-    let lines = compare(&old, &new);
-    let mut skipped = false;
-    for (index, (mark, line)) in lines.iter().enumerate() {
-        if !near_change(&lines, index) {
-            skipped = true;
-            continue;
-        }
-        if skipped {
+    let mut text = format!("{}{note}\n", escape::line(&edit.path));
+    for hunk in similar::group_diff_ops(compare(&old, &new), CONTEXT) {
+        if hunk.first().is_some_and(|op| op.old_range().start > 0) {
             text.push_str("@@\n");
-            skipped = false;
         }
-        let bare = line.strip_suffix('\n').unwrap_or(line);
-        let (indent, rest) = bare.split_at(indentation(bare));
-        let _ = writeln!(text, "{mark}{indent}{}", escape::line(rest));
+        for (mark, lines) in hunk.iter().flat_map(|op| op.iter_slices(&*old, &*new)) {
+            for line in lines {
+                let bare = line.strip_suffix('\n').unwrap_or(line);
+                let (indent, rest) = bare.split_at(indentation(bare));
+                let _ = writeln!(text, "{mark}{indent}{}", escape::line(rest));
+            }
+        }
     }
     text
+}
+
+fn compare(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    if old.len().max(new.len()) > LINES_MAX {
+        return vec![DiffOp::Replace {
+            old_index: 0,
+            old_len: old.len(),
+            new_index: 0,
+            new_len: new.len(),
+        }];
+    }
+    similar::capture_diff_slices(Algorithm::Myers, old, new)
 }
 
 /// How many blanks a line begins with, if they are few enough that what follows them is still seen.
 fn indentation(line: &str) -> usize {
     let blanks = line.len() - line.trim_start_matches(' ').len();
     if blanks > INDENT_MAX { 0 } else { blanks }
-}
-
-/// A line with `-`, `+` or a blank before it.
-type DiffLine<'a> = (char, &'a str);
-
-fn near_change(lines: &[DiffLine<'_>], index: usize) -> bool {
-    let from = index.saturating_sub(CONTEXT);
-    let to = (index + CONTEXT + 1).min(lines.len());
-    lines[from..to].iter().any(|(mark, _)| *mark != ' ')
-}
-
-/// Old and new lines in one list.
-fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
-    let same = |(a, b): &(&&str, &&str)| a == b;
-    let start = old.iter().zip(new).take_while(same).count();
-    let end = old[start..]
-        .iter()
-        .rev()
-        .zip(new[start..].iter().rev())
-        .take_while(same)
-        .count();
-    let (head, old) = old.split_at(start);
-    let (old, tail) = old.split_at(old.len() - end);
-    let new = &new[start..new.len() - end];
-    let mut lines: Vec<DiffLine<'a>> = head.iter().map(|line| (' ', *line)).collect();
-    if old.len().saturating_mul(new.len()) <= COMPARISONS_MAX {
-        lines.extend(longest_common(old, new));
-    } else {
-        lines.extend(old.iter().map(|line| ('-', *line)));
-        lines.extend(new.iter().map(|line| ('+', *line)));
-    }
-    lines.extend(tail.iter().map(|line| (' ', *line)));
-    lines
-}
-
-/// Keeps as many lines as both have in the same order.
-fn longest_common<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
-    let width = new.len() + 1;
-    let mut length = vec![0_u32; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            length[i * width + j] = if old[i] == new[j] {
-                length[(i + 1) * width + j + 1] + 1
-            } else {
-                length[(i + 1) * width + j].max(length[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    let mut lines = Vec::with_capacity(old.len() + new.len());
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            lines.push((' ', old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == new.len()
-            || (i < old.len() && length[(i + 1) * width + j] >= length[i * width + j + 1])
-        {
-            lines.push(('-', old[i]));
-            i += 1;
-        } else {
-            lines.push(('+', new[j]));
-            j += 1;
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -244,8 +203,20 @@ mod tests {
 
     #[test]
     fn many_lines_are_still_all_shown() {
-        let lines = compare(&vec!["old"; 2_000], &vec!["new"; 2_000]);
-        assert_eq!(lines.iter().filter(|(mark, _)| *mark == '-').count(), 2_000);
-        assert_eq!(lines.len(), 4_000);
+        let (old, new) = ("old\n".repeat(LINES_MAX), "new\n".repeat(LINES_MAX));
+        let expected = format!(
+            "f\n{}{}",
+            "-old\n".repeat(LINES_MAX),
+            "+new\n".repeat(LINES_MAX)
+        );
+        assert_eq!(between("f", &old, &new), expected);
+        let longer = format!("{old}same\n");
+        let all = format!("f\n{}-same\n+same\n", "-old\n".repeat(LINES_MAX));
+        assert_eq!(between("f", &longer, "same\n"), all);
+    }
+
+    #[test]
+    fn a_carriage_return_does_not_begin_a_line() {
+        assert_eq!(between("f", "a\rb\n", "a\rc\n"), "f\n-a\\rb\n+a\\rc\n");
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: every token stands in the output in its order, repeated keys included.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -70,7 +71,7 @@ fn string_bytes(text: &str) -> usize {
 }
 
 /// The members of an object as they stand in the text, repeated keys included.
-pub(crate) struct JsonMembers(pub(crate) Vec<(String, Box<RawValue>)>);
+pub(crate) struct JsonMembers<V = Box<RawValue>>(pub(crate) Vec<(String, V)>);
 
 impl JsonMembers {
     /// `None` if it is no object.
@@ -99,17 +100,17 @@ impl JsonMembers {
     }
 }
 
-impl<'de> Deserialize<'de> for JsonMembers {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = JsonMembers;
+        struct Pairs<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
+            type Value = JsonMembers<V>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonMembers, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonMembers<V>, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
@@ -117,7 +118,7 @@ impl<'de> Deserialize<'de> for JsonMembers {
                 Ok(JsonMembers(pairs))
             }
         }
-        deserializer.deserialize_map(Pairs)
+        deserializer.deserialize_map(Pairs(PhantomData))
     }
 }
 

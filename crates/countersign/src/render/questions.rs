@@ -1,6 +1,8 @@
 //! Questions in words: the same on every screen of the terminal.
 
-use countersign_protocol::{HostAgent, HostQuestion, HostQuestionState, Time};
+use std::borrow::Cow;
+
+use countersign_protocol::{HostQuestion, HostQuestionState, Time};
 
 use crate::duration;
 use crate::render::approvals::{self, asked_by, hidden_warning, time_with_distance};
@@ -8,38 +10,45 @@ use crate::render::escape;
 
 /// Everything about a question, name by name.
 pub(crate) fn fields(row: &HostQuestion, now: Time) -> Vec<(&'static str, String)> {
-    let mut fields = vec![("question", escape::block(&row.question).into_owned())];
-    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
-    add("warning", hidden_warning(escape::hidden(&row.question)));
-    add(
-        "asked by",
-        Some(asked_by(row.agent_id.as_deref(), Some(&row.asked_by))),
+    let answer = row.answer.as_deref();
+    let asker = asked_by(
+        row.agent_name.as_deref(),
+        row.agent_id.as_deref(),
+        Some(&row.asked_by),
     );
-    add("asks", first_asked(row, now));
-    add(
-        "answer",
-        row.answer
-            .as_deref()
-            .map(|answer| escape::block(answer).into_owned()),
-    );
-    add(
-        "deadline",
-        row.deadline.map(|at| time_with_distance(now, at)),
-    );
-    add("id", Some(escape::line(&row.id).into_owned()));
-    add("state", Some(state(row)));
-    add("history", Some(history(row, now)));
-    fields
+    approvals::present([
+        ("question", Some(escape::block(&row.question).into_owned())),
+        ("warning", hidden_warning(escape::hidden(&row.question))),
+        ("asked by", Some(asker)),
+        ("asks", first_asked(row, now)),
+        (
+            "answer",
+            answer.map(|answer| escape::block(answer).into_owned()),
+        ),
+        (
+            "deadline",
+            row.deadline.map(|at| time_with_distance(now, at)),
+        ),
+        ("id", Some(escape::line(&row.id).into_owned())),
+        ("state", Some(state(row))),
+        ("history", Some(history(row, now))),
+    ])
+}
+
+/// The orchestrator that is asked: by name, or by id if it is no longer listed.
+fn orchestrator(row: &HostQuestion) -> Option<Cow<'_, str>> {
+    let name = row.to_name.as_deref().or(row.to.as_deref());
+    name.map(escape::line)
 }
 
 /// A question in one line, with whom it asks first where that is not a person.
 pub(crate) fn summary(row: &HostQuestion, now: Time) -> String {
     let text = escape::line(&row.question);
-    match (row.for_people, &row.to) {
+    match (row.for_people, orchestrator(row)) {
         (false, Some(to)) => {
             let when = row.escalates_at.map(|at| duration::until(now, at));
             let when = when.map_or(String::new(), |when| format!(", you {when}"));
-            format!("[asks {} first{when}] {text}", escape::line(to))
+            format!("[asks {to} first{when}] {text}")
         }
         _ => text.into_owned(),
     }
@@ -59,7 +68,7 @@ pub(crate) fn state(row: &HostQuestion) -> String {
 
 /// Which orchestrator is asked first, and when people are.
 fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
-    let to = row.to.as_deref().map(escape::line)?;
+    let to = orchestrator(row)?;
     Some(
         match (
             row.state == HostQuestionState::Pending,
@@ -76,15 +85,6 @@ fn first_asked(row: &HostQuestion, now: Time) -> Option<String> {
             _ => format!("its orchestrator {to} first"),
         },
     )
-}
-
-/// Puts names in the place of orchestrators' ids, where they are known.
-pub(crate) fn name_orchestrators(questions: &mut [HostQuestion], agents: &[HostAgent]) {
-    for to in questions.iter_mut().filter_map(|row| row.to.as_mut()) {
-        if let Some(agent) = agents.iter().find(|agent| agent.id == *to) {
-            to.clone_from(&agent.name);
-        }
-    }
 }
 
 fn history(row: &HostQuestion, now: Time) -> String {
@@ -112,14 +112,13 @@ mod tests {
 
     #[test]
     fn a_question_says_whom_it_asks_first_and_when_people_are_asked() {
-        let mut asked = [HostQuestion {
+        let row = HostQuestion {
             to: Some("agent-1".into()),
+            to_name: Some("builder".into()),
             for_people: false,
             escalates_at: Some(Time(60_000_000)),
             ..test_rows::question()
-        }];
-        name_orchestrators(&mut asked, &[test_rows::agent()]);
-        let [row] = asked;
+        };
         let now = Time(10_000_000);
         assert_eq!(
             summary(&row, now),

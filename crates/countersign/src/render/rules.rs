@@ -7,8 +7,13 @@ use countersign_protocol::{
     RuleScope, Time,
 };
 
-use crate::duration;
+use unicode_width::UnicodeWidthStr as _;
+
 use crate::render::{approvals, escape};
+use crate::{duration, output};
+
+/// Columns that a subject keeps beside its reason. With fewer, the reason gets a line of its own.
+const SUBJECT_MIN: usize = 24;
 
 /// A verdict, part by part, with the rule beside each.
 pub(crate) fn verdict(verdict: &HostVerdict) -> String {
@@ -24,19 +29,66 @@ pub(crate) fn parts(verdict: &HostVerdict) -> Vec<String> {
     verdict.parts.iter().map(part).collect()
 }
 
+/// The same within a width. What is left out is cut from the subject, which stands above in full;
+/// the reason is not shown elsewhere in a list, so it is never cut.
+pub(crate) fn part_lines(verdict: &HostVerdict, width: usize) -> Vec<String> {
+    let parts = verdict.parts.iter();
+    parts.flat_map(|part| fit_part(part, width)).collect()
+}
+
+fn fit_part(part: &HostVerdictPart, width: usize) -> Vec<String> {
+    let (head, subject) = (part_head(part), escape::line(&part.subject));
+    let reason = format!("<- {}", part_reason(part));
+    let beside = width.saturating_sub(head.width() + 2 + reason.width());
+    if subject.width() <= beside {
+        return vec![format!("{head}{subject}  {reason}")];
+    }
+    if beside >= SUBJECT_MIN {
+        return vec![format!(
+            "{head}{}  {reason}",
+            cut_subject(part, &subject, beside)
+        )];
+    }
+    let alone = width.saturating_sub(head.width());
+    let mut lines = vec![format!("{head}{}", cut_subject(part, &subject, alone))];
+    let indent = " ".repeat(EFFECT_COLUMNS);
+    for line in output::wrap_words(&reason, width.saturating_sub(EFFECT_COLUMNS)) {
+        lines.push(format!("{indent}{line}"));
+    }
+    lines
+}
+
+/// Columns of an effect and the blanks behind it.
+const EFFECT_COLUMNS: usize = 7;
+
+/// A command is known by its beginning, a path by its end as well.
+fn cut_subject(part: &HostVerdictPart, subject: &str, width: usize) -> String {
+    if part.kind == "command" {
+        output::truncate(subject, width)
+    } else {
+        output::truncate_middle(subject, width)
+    }
+}
+
 fn part(part: &HostVerdictPart) -> String {
+    let (head, subject) = (part_head(part), escape::line(&part.subject));
+    format!("{head}{subject}  <- {}", part_reason(part))
+}
+
+/// What stands before the subject: the effect, and the kind where it is no command.
+fn part_head(part: &HostVerdictPart) -> String {
     let kind = match part.kind.as_str() {
         "command" => String::new(),
         kind => format!("{} ", escape::line(kind)),
     };
-    let (effect, subject) = (part.effect, escape::line(&part.subject));
-    format!("{effect:<5}  {kind}{subject}  <- {}", part_reason(part))
+    format!("{:<5}  {kind}", part.effect)
 }
 
 /// The rule that decided, or why none did.
 fn part_reason(part: &HostVerdictPart) -> String {
     let reason = part.reason.as_deref().map(escape::line);
     match (&part.rule, reason) {
+        // Before any rule: one that matches must not look as if it could allow this.
         (_, Some(reason)) if part.floor => {
             format!("{reason} (no rule, grant or bypass can allow this)")
         }
@@ -72,6 +124,7 @@ pub(crate) fn narrowest(candidates: &[RuleCandidate]) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rules: Vec<String> = Vec::new();
     for candidate in candidates {
+        // Candidates come narrowest first.
         if parts.contains(&candidate.part) {
             continue;
         }
@@ -97,6 +150,12 @@ pub(crate) fn scope(scope: &RuleScope) -> String {
     ]
     .into_iter()
     .filter_map(|(name, value)| Some(format!("{name} {}", escape::line(value?))))
+    .chain(
+        scope
+            .labels
+            .iter()
+            .map(|(key, value)| format!("label {}", escape::line(&format!("{key}={value}")))),
+    )
     .collect();
     if parts.is_empty() {
         "everywhere".into()
@@ -202,6 +261,29 @@ mod tests {
             "ask, because:\n\
              allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
              ask    write /p/.git/config  <- git internals (no rule, grant or bypass can allow this)"
+        );
+    }
+
+    #[test]
+    fn the_subject_is_cut_and_the_reason_is_not() {
+        let lines = |width| part_lines(&test_rows::verdict(), width).join("\n");
+        assert_eq!(
+            lines(80),
+            "allow  cargo test  <- allow Bash(cargo test:*) (/u/rules.toml:3)\n\
+             ask    write /p/.git/config\n       \
+             <- git internals (no rule, grant or bypass can allow this)"
+        );
+        let long = HostVerdictPart {
+            subject: format!("cargo test {}", "x".repeat(80)),
+            ..test_rows::verdict().parts.remove(0)
+        };
+        let verdict = HostVerdict {
+            parts: vec![long],
+            ..test_rows::verdict()
+        };
+        assert_eq!(
+            part_lines(&verdict, 80),
+            ["allow  cargo test xxxxxxxxxxxxxx…  <- allow Bash(cargo test:*) (/u/rules.toml:3)"]
         );
     }
 

@@ -1,11 +1,12 @@
 //! The picture of a screen, line by line. Pure.
 //!
-//! Invariant: the selected item is shown whole, over as many lines as it takes; a line that goes
-//! on below has its mark in a column that no agent can write to.
+//! Invariant: what the selected item would do is shown whole, over as many lines as it takes; a line
+//! that goes on below has its mark in a column that no agent can write to.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::screen::{HostPresence, InboxContent, InboxItem, InputMode, WatchScreen};
+use super::screen::{HostPresence, InputMode, WatchScreen};
+use crate::render::inbox_item::{InboxContent, InboxItem};
 use crate::render::{approvals, escape};
 use crate::{duration, output};
 
@@ -51,6 +52,8 @@ pub(super) struct ScreenFrame {
 pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenFrame {
     if width < WIDTH_MIN || height < HEIGHT_MIN {
         let text = output::truncate("the window is too small", width);
+        // No room and one line to show: `record_drawn` never counts that as read, so nothing can be
+        // approved unseen in a tiny window.
         return ScreenFrame {
             lines: vec![line(text, LineTone::Plain)],
             page: 0,
@@ -68,6 +71,7 @@ pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenF
         width,
         if height < 16 { 1 } else { WARNING_LINES_MAX },
     );
+    // The list gets a third of what is left: the selected item must be readable whole.
     let rest = height.saturating_sub(cares.len());
     let list = list(screen, width, (rest / 3).max(1));
     let page = height.saturating_sub(2 + cares.len() + list.len() + footer.len());
@@ -78,6 +82,7 @@ pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenF
     lines.extend(list);
     lines.push(divider(screen, width, scroll, page, total));
     lines.extend(body.into_iter().skip(scroll).take(page));
+    // Filled up, so that the footer is at the bottom and the rest of a longer picture is overwritten.
     lines.resize(height - footer.len(), line("", LineTone::Plain));
     lines.extend(footer);
     ScreenFrame {
@@ -88,11 +93,10 @@ pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenF
 }
 
 fn header(screen: &WatchScreen, width: usize) -> ScreenLine {
-    let open = || screen.items.iter().filter(|item| item.ended.is_none());
-    let asks = open()
-        .filter(|item| matches!(item.content, InboxContent::Ask(_)))
-        .count();
-    let questions = open().count() - asks;
+    let open = screen.items.iter().filter(|item| item.ended.is_none());
+    let (asks, questions): (Vec<_>, Vec<_>) =
+        open.partition(|item| matches!(item.content, InboxContent::Ask(_)));
+    let (asks, questions) = (asks.len(), questions.len());
     let link = match screen.link {
         HostPresence::Up => "connected",
         HostPresence::Lost => "HOST LOST, waiting for it",
@@ -198,7 +202,8 @@ fn body(item: &InboxItem, screen: &WatchScreen, width: usize) -> Vec<ScreenLine>
         InputMode::Save { rules, .. } => Some(("to save", rules_notice(rules))),
         _ => None,
     };
-    for (name, value) in rules.into_iter().chain(item.fields(screen.wall)) {
+    let fields = item.fields(screen.wall, screen.detail);
+    for (name, value) in rules.into_iter().chain(fields) {
         let mut label = format!("{name:<LABEL$}");
         for written in value.split('\n') {
             for (index, piece) in wrap(written, width - LABEL).into_iter().enumerate() {
@@ -227,6 +232,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for c in text.chars() {
+        // Control characters would have no width, and were escaped before.
         let columns = c.width().unwrap_or(0);
         if used + columns > width {
             lines.push(String::new());
@@ -300,8 +306,14 @@ fn prompt(screen: &WatchScreen, width: usize) -> Option<String> {
         InputMode::TypeDenial { text } => {
             return Some(input_line(&format!("deny {id}, and say: "), text, width));
         }
-        InputMode::TypeAnswer { text } => {
-            return Some(input_line(&format!("answer {id}: "), text, width));
+        InputMode::TypeAnswer { text, given } => {
+            let label = match &item.content {
+                InboxContent::Ask(row) if row.questions.len() > 1 => {
+                    format!("answer {id}, question {}: ", given.len() + 1)
+                }
+                _ => format!("answer {id}: "),
+            };
+            return Some(input_line(&label, text, width));
         }
     };
     Some(output::truncate(&text, width))
@@ -332,6 +344,7 @@ fn key_hints(screen: &WatchScreen) -> &'static [&'static str] {
             "d deny",
             "m deny with a message",
             "r reply",
+            "v view all",
             "PgUp/PgDn scroll",
             "q quit",
         ],

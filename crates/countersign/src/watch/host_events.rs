@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use countersign_protocol::{HostEvent, HostQuestionState, Who};
 
-use super::screen::{InboxItem, WatchScreen};
+use super::screen::WatchScreen;
+use crate::render::inbox_item::InboxItem;
 
 /// A question that is known here, as an event changes it: it ended, or people are asked as well.
 fn changed_question(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
@@ -24,6 +25,7 @@ fn changed_question(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
     }
     let change: Change = serde_json::from_str(payload).ok()?;
     let mut row = screen.find_question(&change.id)?.clone();
+    // Both events mean it: people are asked now, or the question is over for everybody.
     row.for_people = true;
     row.answer = change.answer;
     row.answered_by = change.answered_by;
@@ -38,15 +40,8 @@ pub(super) fn apply_event(screen: &mut WatchScreen, event: &HostEvent, now: Inst
         "approval.requested" | "approval.resolved" => {
             serde_json::from_str(payload).map(InboxItem::ask).ok()
         }
-        "question.asked" => serde_json::from_str(payload)
-            .map(|row| screen.with_orchestrator_name(row))
-            .map(InboxItem::question)
-            .ok(),
+        "question.asked" => serde_json::from_str(payload).map(InboxItem::question).ok(),
         "question.ended" | "question.escalated" => changed_question(screen, payload),
-        "agent.spawned" => {
-            screen.record_agent_name(payload);
-            None
-        }
         _ => None,
     };
     if let Some(item) = item {
@@ -78,8 +73,6 @@ mod tests {
     #[test]
     fn a_question_waits_behind_the_rest_until_people_are_asked_and_goes_when_it_ends() {
         let mut screen = WatchScreen::new(Instant::now(), Time(0));
-        let spawned = json!({ "agent": { "id": "agent-b", "name": "boss" } });
-        take(&mut screen, "agent.spawned", &spawned);
         let first = HostQuestion {
             to: Some("agent-b".into()),
             for_people: false,
@@ -99,10 +92,6 @@ mod tests {
             &serde_json::to_value(&later).unwrap(),
         );
         assert_eq!(ids(&screen), ["question-later", id.as_str()]);
-        assert_eq!(
-            screen.find_question(&id).unwrap().to.as_deref(),
-            Some("boss")
-        );
         let escalated = json!({ "question": id, "opened": 8 });
         take(&mut screen, "question.escalated", &escalated);
         assert_eq!(ids(&screen), [id.as_str(), "question-later"]);

@@ -49,6 +49,8 @@ impl Drop for KeyboardReader {
 
 fn read(sender: &mpsc::Sender<(Instant, Event)>, stopped: &AtomicBool) {
     while !stopped.load(Ordering::Relaxed) {
+        // With `read` alone the thread would stay in it after the loop ended, and take the first key
+        // that is meant for the shell.
         match event::poll(STOP_POLL) {
             Ok(false) => {}
             Ok(true) => {

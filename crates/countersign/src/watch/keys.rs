@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use countersign_protocol::HostApproval;
 
-use super::screen::{HostPresence, InboxContent, InputMode, WatchScreen};
+use super::screen::{HostPresence, InputMode, WatchScreen};
 use crate::render::approvals::{self, APPROVE, DENY};
+use crate::render::choices;
+use crate::render::inbox_item::InboxContent;
 
 /// Keys that decide do not count for this long after the selected item appeared or changed.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
@@ -53,6 +55,12 @@ pub(super) enum KeyAction {
         id: String,
         text: String,
     },
+    /// An ask is answered that asks people something.
+    AnswerAsk {
+        id: String,
+        option: String,
+        answers: Vec<Vec<String>>,
+    },
 }
 
 pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, now: Instant) -> KeyAction {
@@ -65,7 +73,9 @@ pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, now: Instant) 
         InputMode::Save { option, rules } => confirm_rules(screen, &key, option, rules, now),
         InputMode::Choose { index } => choose(screen, &key, index, now),
         InputMode::TypeDenial { text } => edit_text(screen, key, text, TextPurpose::Denial),
-        InputMode::TypeAnswer { text } => edit_text(screen, key, text, TextPurpose::Answer),
+        InputMode::TypeAnswer { text, given } => {
+            edit_text(screen, key, text, TextPurpose::Answer { given })
+        }
     }
 }
 
@@ -74,6 +84,7 @@ fn browse(screen: &mut WatchScreen, key: &KeyPress, now: Instant) -> KeyAction {
         KeyPress::Up => screen.move_selection(false, now),
         KeyPress::Down => screen.move_selection(true, now),
         KeyPress::PageUp | KeyPress::PageDown => scroll(screen, key),
+        KeyPress::Char('v') => screen.toggle_detail(),
         KeyPress::Char('q') => return KeyAction::Quit,
         KeyPress::Char(letter @ ('a' | 's' | 'd' | 'm' | 'r')) => {
             return decide(screen, *letter, now);
@@ -103,14 +114,21 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
         screen.note = "nothing is selected".into();
         return KeyAction::None;
     };
+    // Before any of the keys that decide acts, so that none can be forgotten here.
     if let Some(why) = why_blocked(screen, now) {
         screen.note = why;
         return KeyAction::None;
     }
     screen.note.clear();
     match (letter, item.content) {
+        ('r', InboxContent::Ask(row)) if !row.questions.is_empty() => reply(screen),
+        ('a' | 's', InboxContent::Ask(row)) if !row.questions.is_empty() => {
+            screen.note = "this is a question: r to reply".into();
+        }
         ('a', InboxContent::Ask(row)) => approve(screen, &row, now),
         ('s', InboxContent::Ask(row)) => return suggest(screen, &row),
+        // One key is enough for a denial: a wrong one costs a repetition, a wrong approval may cost the
+        // machine.
         ('d', InboxContent::Ask(row)) => return deny(screen, &row),
         ('m', InboxContent::Ask(row)) if can_deny(&row) => {
             screen.mode = InputMode::TypeDenial {
@@ -121,6 +139,7 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
         ('r', InboxContent::Question(_)) => {
             screen.mode = InputMode::TypeAnswer {
                 text: String::new(),
+                given: Vec::new(),
             }
         }
         (_, InboxContent::Ask(_)) => {
@@ -158,6 +177,8 @@ fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
 fn approving_option(row: &HostApproval) -> Result<&str, &'static str> {
     match approvals::approving_options(row).as_slice() {
         [] => Err("no option approves it: r to choose an answer"),
+        // Where `approve` is offered it is what `a` means, however many others allow as well: those may
+        // allow more than this once.
         options if options.contains(&APPROVE) => Ok(APPROVE),
         [one] => Ok(one),
         _ => Err("more than one option approves it: r to choose"),
@@ -210,6 +231,8 @@ fn ask_for_confirmation(screen: &mut WatchScreen, row: &HostApproval, option: &s
 }
 
 fn can_deny(row: &HostApproval) -> bool {
+    // Agents name their options. One that is called `deny` and counts as an approval must not be sent
+    // as a no.
     row.options.iter().any(|option| option == DENY) && !approvals::allows(row, DENY)
 }
 
@@ -240,13 +263,16 @@ fn confirm(
             screen.note = "nothing was sent".into();
             return KeyAction::None;
         }
+        // Any other key leaves the question open: only a clear yes or no ends it.
         _ => return KeyAction::None,
     }
+    // Again for the second key: in between the ask may have ended or changed, or the host may be lost.
     if let Some(why) = why_blocked(screen, now) {
         screen.mode = InputMode::Browse;
         screen.note = format!("nothing was sent: {why}");
         return KeyAction::None;
     }
+    // Two keys in one stroke, or one that repeats while it is held down, are not two decisions.
     if now < screen.prompted_at + PROMPT {
         screen.note = "key ignored, it came too soon".into();
         return KeyAction::None;
@@ -290,10 +316,25 @@ fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, now: Instant) 
     KeyAction::None
 }
 
-#[derive(Clone, Copy)]
+/// Begins the reply to what an ask wants to know, once all its choices were on the screen.
+fn reply(screen: &mut WatchScreen) {
+    if screen.end_seen {
+        screen.mode = InputMode::TypeAnswer {
+            text: String::new(),
+            given: Vec::new(),
+        };
+    } else {
+        screen.note = UNREAD.into();
+    }
+}
+
+#[derive(Clone)]
 enum TextPurpose {
     Denial,
-    Answer,
+    Answer {
+        /// The answers to the earlier questions of the same ask.
+        given: Vec<Vec<String>>,
+    },
 }
 
 /// Typing goes on even if the item ended meanwhile, so that no letter turns into a command.
@@ -305,6 +346,7 @@ fn edit_text(
 ) -> KeyAction {
     match key {
         KeyPress::Char(c) if text.chars().count() < TEXT_CHARS_MAX => text.push(c),
+        // A line break inside pasted text must not act as Enter.
         KeyPress::Paste(pasted) => {
             let room = TEXT_CHARS_MAX.saturating_sub(text.chars().count());
             text.extend(
@@ -325,13 +367,15 @@ fn edit_text(
     }
     screen.mode = match purpose {
         TextPurpose::Denial => InputMode::TypeDenial { text },
-        TextPurpose::Answer => InputMode::TypeAnswer { text },
+        TextPurpose::Answer { given } => InputMode::TypeAnswer { text, given },
     };
     KeyAction::None
 }
 
 fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> KeyAction {
     let text = text.trim();
+    // No reading time is asked for: a text takes longer to type, and neither a denial nor an answer
+    // approves anything.
     let over = screen
         .selected_item()
         .is_none_or(|item| item.ended.is_some());
@@ -356,9 +400,49 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
             message: Some(text.to_owned()),
             remember: Vec::new(),
         },
-        TextPurpose::Answer => KeyAction::Answer {
-            id,
-            text: text.to_owned(),
+        TextPurpose::Answer { given } => match screen.selected_item().map(|item| &item.content) {
+            Some(InboxContent::Ask(row)) => {
+                let row = row.clone();
+                submit_choice(screen, &row, text, given)
+            }
+            _ => KeyAction::Answer {
+                id,
+                text: text.to_owned(),
+            },
         },
+    }
+}
+
+/// Takes the answer to one question of an ask, and sends all of them after the last.
+fn submit_choice(
+    screen: &mut WatchScreen,
+    row: &HostApproval,
+    text: &str,
+    mut given: Vec<Vec<String>>,
+) -> KeyAction {
+    let Some(asked) = row.questions.get(given.len()) else {
+        return KeyAction::None;
+    };
+    match choices::parse_answer(asked, text) {
+        Ok(answer) => given.push(answer),
+        Err(why) => screen.note = why,
+    }
+    if given.len() < row.questions.len() {
+        screen.mode = InputMode::TypeAnswer {
+            text: String::new(),
+            given,
+        };
+        return KeyAction::None;
+    }
+    match approving_option(row) {
+        Ok(option) => KeyAction::AnswerAsk {
+            id: row.id.clone(),
+            option: option.to_owned(),
+            answers: given,
+        },
+        Err(why) => {
+            screen.note = why.into();
+            KeyAction::None
+        }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use countersign_protocol::{HostApproval, Time};
+use countersign_protocol::{HostApproval, HostChoice, HostChoiceQuestion, Time};
 
 use super::draw::draw;
 use super::keys::{KeyAction, KeyPress, PROMPT, SETTLE, handle_key};
-use super::screen::{HostPresence, InboxItem, InputMode, WatchScreen};
+use super::screen::{HostPresence, InputMode, WatchScreen};
+use crate::render::inbox_item::InboxItem;
 use crate::test_rows;
 
 const ASK: &str = "approval-aaaa11112222";
@@ -15,6 +16,19 @@ fn screen(start: Instant) -> WatchScreen {
     let mut screen = WatchScreen::new(start, Time(181_000_000));
     screen.update_item(InboxItem::ask(test_rows::approval()), start);
     screen.update_item(InboxItem::question(test_rows::question()), start);
+    screen
+}
+
+/// The same with an ask of more lines than a small screen has.
+fn long_screen(start: Instant) -> WatchScreen {
+    let command = ["true"; 10].join("\\n");
+    let mut screen = screen(start);
+    let input = test_rows::raw(&format!("{{\"command\":\"{command}\"}}"));
+    let row = HostApproval {
+        input: Some(input),
+        ..test_rows::approval()
+    };
+    screen.update_item(InboxItem::ask(row), start);
     screen
 }
 
@@ -48,21 +62,21 @@ countersign  asks: 1  questions: 1  connected
 > aaaa1111  ask         3m  builder       Bash: cargo test --workspace
   bbbb1111  question    2m  docs          Which title?
 ────────────────────────────────────────────────────────────────────────
-action     Run the tests
 tool       Bash
 command    cargo test --workspace
-input      {
-             \"command\": \"cargo test --workspace\"
-           }
+title      Run the tests
 asked by   agent builder, as builder (agent)
-options    approve (allows), deny
-digest     sha256:d1gest
-id         approval-aaaa11112222
 state      pending
-history    3m ago  asked (event 7)
+id         approval-aaaa11112222
+folded     digest, history
+
+
+
+
+
 
 ↑/↓ select   a approve   s save as rule   d deny   m deny with a message
-r reply   PgUp/PgDn scroll   q quit
+r reply   v view all   PgUp/PgDn scroll   q quit
 ";
     assert_eq!(picture(&mut screen, 72, 19), expected);
 }
@@ -83,18 +97,40 @@ fn a_long_command_is_broken_with_a_mark_and_scrolled() {
     let expected = "\
 countersign  asks: 1  questions: 0  con…
 > aaaa1111  ask         0s  builder    …
-── lines 1-6 of 17, more below: PgDn ───
-action     Run the tests
+── lines 1-6 of 10, more below: PgDn ───
 tool       Bash
 command    echo 012345678901234567890123
          ↳ 45678901234567890123456789
            rm -rf x
-input      {
+title      Run the tests
+asked by   agent builder, as builder (ag
 ↑/↓ select   a approve   s save as rule
 d deny   m deny with a message   r reply
-PgUp/PgDn scroll   q quit
+v view all   PgUp/PgDn scroll   q quit
 ";
     assert_eq!(picture(&mut screen, 40, 12), expected);
+}
+
+#[test]
+fn what_is_folded_comes_into_view_by_a_key_and_is_to_be_read_as_well() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    picture(&mut screen, 72, 20);
+    assert!(screen.end_seen);
+    handle_key(&mut screen, KeyPress::Char('v'), start);
+    assert!(!screen.end_seen);
+    let shown = picture(&mut screen, 72, 24);
+    for line in [
+        "digest     sha256:d1gest",
+        "history    3m ago  asked (event 7)",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(!shown.contains("folded"), "{shown}");
+    handle_key(&mut screen, KeyPress::Down, start);
+    handle_key(&mut screen, KeyPress::Up, start);
+    let shown = picture(&mut screen, 72, 24);
+    assert!(shown.contains("folded     digest, history"), "{shown}");
 }
 
 #[test]
@@ -212,7 +248,7 @@ fn pasted_text_decides_nothing() {
 #[test]
 fn what_does_not_fit_must_be_read_to_its_end() {
     let start = Instant::now();
-    let mut screen = screen(start);
+    let mut screen = long_screen(start);
     picture(&mut screen, 72, 13);
     let later = start + SETTLE;
     assert_eq!(
@@ -241,8 +277,8 @@ fn what_does_not_fit_must_be_read_to_its_end() {
 #[test]
 fn a_new_size_begins_the_reading_again() {
     let start = Instant::now();
-    let mut screen = screen(start);
-    picture(&mut screen, 72, 20);
+    let mut screen = long_screen(start);
+    picture(&mut screen, 72, 40);
     screen.restart_reading();
     picture(&mut screen, 72, 13);
     assert!(!screen.end_seen);
@@ -358,7 +394,7 @@ fn a_denial_carries_its_words_and_a_question_its_answer() {
 #[test]
 fn choosing_an_option_that_allows_follows_the_same_rules() {
     let start = Instant::now();
-    let mut screen = screen(start);
+    let mut screen = long_screen(start);
     picture(&mut screen, 72, 13);
     let later = start + SETTLE;
     handle_key(&mut screen, KeyPress::Char('r'), later);
@@ -453,4 +489,55 @@ fn rules_for_something_else_are_not_offered() {
         start,
     );
     assert_eq!(screen.mode, InputMode::Browse);
+}
+
+#[test]
+fn a_question_with_choices_is_answered_one_by_one_and_never_just_approved() {
+    let start = Instant::now();
+    let mut screen = WatchScreen::new(start, Time(1_000_000));
+    let asked = |question: &str, several: bool| HostChoiceQuestion {
+        choices: ["SQLite", "Postgres"]
+            .map(|label| HostChoice {
+                description: None,
+                label: label.into(),
+            })
+            .into(),
+        free_text: false,
+        header: None,
+        number: false,
+        question: question.into(),
+        several,
+    };
+    screen.update_item(
+        InboxItem::ask(HostApproval {
+            questions: vec![asked("Which one?", false), asked("Which ones?", true)],
+            ..test_rows::approval()
+        }),
+        start,
+    );
+    screen.move_selection(true, start);
+    picture(&mut screen, 72, 60);
+    let later = start + SETTLE;
+    handle_key(&mut screen, KeyPress::Char('a'), later);
+    assert_eq!(
+        (&screen.mode, screen.note.as_str()),
+        (&InputMode::Browse, "this is a question: r to reply")
+    );
+    handle_key(&mut screen, KeyPress::Char('r'), later);
+    let mut action = KeyAction::None;
+    for text in ["7", "2", "1,2"] {
+        assert_eq!(action, KeyAction::None);
+        handle_key(&mut screen, KeyPress::Paste(text.into()), later);
+        action = handle_key(&mut screen, KeyPress::Enter, later);
+    }
+    let answers = vec![
+        vec!["Postgres".to_owned()],
+        vec!["SQLite".to_owned(), "Postgres".to_owned()],
+    ];
+    let expected = KeyAction::AnswerAsk {
+        id: ASK.into(),
+        option: "approve".into(),
+        answers,
+    };
+    assert_eq!(action, expected);
 }

@@ -4,100 +4,14 @@
 //! selected item that ends elsewhere stays and says so; whatever changes the selected item
 //! restarts the time in which keys that decide do not count.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
-use countersign_protocol::{
-    BypassRow, HostApproval, HostApprovalState, HostQuestion, HostQuestionState, RuleProblem, Time,
-};
+use countersign_protocol::{BypassRow, HostQuestion, RuleProblem, Time};
 
-use crate::render::{approvals, questions, rules};
-
-/// One thing that waits for a person.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum InboxContent {
-    Ask(Box<HostApproval>),
-    Question(Box<HostQuestion>),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct InboxItem {
-    pub(super) content: InboxContent,
-    /// How it ended, once it did.
-    pub(super) ended: Option<String>,
-}
-
-impl InboxItem {
-    pub(super) fn ask(row: HostApproval) -> Self {
-        let ended = (row.state != HostApprovalState::Pending).then(|| approvals::ask_state(&row));
-        Self {
-            content: InboxContent::Ask(Box::new(row)),
-            ended,
-        }
-    }
-
-    pub(super) fn question(row: HostQuestion) -> Self {
-        let ended = (row.state != HostQuestionState::Pending).then(|| questions::state(&row));
-        Self {
-            content: InboxContent::Question(Box::new(row)),
-            ended,
-        }
-    }
-
-    pub(super) fn id(&self) -> &str {
-        match &self.content {
-            InboxContent::Ask(row) => &row.id,
-            InboxContent::Question(row) => &row.id,
-        }
-    }
-
-    pub(super) fn kind(&self) -> &'static str {
-        match self.content {
-            InboxContent::Ask(_) => "ask",
-            InboxContent::Question(_) => "question",
-        }
-    }
-
-    /// Oldest first, and what an orchestrator is asked before people after everything else.
-    pub(super) fn order(&self) -> (bool, u64) {
-        match &self.content {
-            InboxContent::Ask(row) => (false, row.sequence),
-            InboxContent::Question(row) => (!row.for_people, row.sequence),
-        }
-    }
-
-    pub(super) fn created_at(&self) -> Time {
-        match &self.content {
-            InboxContent::Ask(row) => row.created_at,
-            InboxContent::Question(row) => row.created_at,
-        }
-    }
-
-    pub(super) fn asker(&self) -> String {
-        match &self.content {
-            InboxContent::Ask(row) => {
-                approvals::asker(row.agent_id.as_deref(), row.asked_by.as_ref())
-            }
-            InboxContent::Question(row) => {
-                approvals::asker(row.agent_id.as_deref(), Some(&row.asked_by))
-            }
-        }
-    }
-
-    pub(super) fn summary(&self, now: Time) -> String {
-        match &self.content {
-            InboxContent::Ask(row) => approvals::summary(row),
-            InboxContent::Question(row) => questions::summary(row, now),
-        }
-    }
-
-    pub(super) fn fields(&self, now: Time) -> Vec<(&'static str, String)> {
-        match &self.content {
-            InboxContent::Ask(row) => approvals::ask_fields(row, now),
-            InboxContent::Question(row) => questions::fields(row, now),
-        }
-    }
-}
+use crate::render::approvals::{self, FieldDetail};
+use crate::render::inbox_item::{InboxContent, InboxItem};
+use crate::render::rules;
 
 /// What the next key means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +37,8 @@ pub(super) enum InputMode {
     /// Words that answer a question.
     TypeAnswer {
         text: String,
+        /// The answers to the earlier questions of the same ask.
+        given: Vec<Vec<String>>,
     },
 }
 
@@ -162,6 +78,8 @@ pub(super) struct WatchScreen {
     pub(super) selected: Option<String>,
     /// The first line of the selected item that is shown.
     pub(super) scroll: usize,
+    /// How much of the selected item is shown.
+    pub(super) detail: FieldDetail,
     /// Whether the last line of the selected item has been on the screen.
     pub(super) end_seen: bool,
     /// Lines of the selected item that fit on the screen, and lines it has, as last drawn.
@@ -175,8 +93,6 @@ pub(super) struct WatchScreen {
     pub(super) note: String,
     /// What a person must know whatever is selected.
     pub(super) warnings: HostWarnings,
-    /// What agents are called, by id.
-    pub(super) names: BTreeMap<String, String>,
     pub(super) link: HostPresence,
     pub(super) wall: Time,
 }
@@ -187,6 +103,7 @@ impl WatchScreen {
             items: Vec::new(),
             selected: None,
             scroll: 0,
+            detail: FieldDetail::Folded,
             end_seen: false,
             page: 0,
             body: 0,
@@ -195,7 +112,6 @@ impl WatchScreen {
             mode: InputMode::Browse,
             note: String::new(),
             warnings: HostWarnings::default(),
-            names: BTreeMap::new(),
             link: HostPresence::Up,
             wall,
         }
@@ -215,6 +131,8 @@ impl WatchScreen {
         let is_selected = self.selected.as_deref() == Some(item.id());
         let known = self.items.iter().position(|known| known.id() == item.id());
         match (known, &item.ended) {
+            // An event may repeat what the snapshot had. It must not restart the waiting time of an ask
+            // that looks the same as before.
             (Some(index), _) if self.items[index] == item => {}
             (Some(index), ended) if is_selected => {
                 if ended.is_some() {
@@ -227,6 +145,7 @@ impl WatchScreen {
                 self.changed_at = now;
                 self.end_seen = false;
             }
+            // Not the selected one: that stays, so that a key typed at it does not hit another item.
             (Some(index), Some(_)) => drop(self.items.remove(index)),
             (Some(index), None) => self.items[index] = item,
             (None, Some(_)) => {}
@@ -236,32 +155,6 @@ impl WatchScreen {
         }
         self.items.sort_by_key(InboxItem::order);
         self.select_first_if_none(now);
-    }
-
-    /// A question with the name of the orchestrator it asks.
-    pub(super) fn with_orchestrator_name(&self, mut row: HostQuestion) -> HostQuestion {
-        if let Some(to) = &mut row.to
-            && let Some(name) = self.names.get(to)
-        {
-            to.clone_from(name);
-        }
-        row
-    }
-
-    /// Learns the name of an agent from the fact that it was started.
-    pub(super) fn record_agent_name(&mut self, payload: &str) {
-        #[derive(serde::Deserialize)]
-        struct Profile {
-            id: String,
-            name: String,
-        }
-        #[derive(serde::Deserialize)]
-        struct Spawned {
-            agent: Profile,
-        }
-        if let Ok(Spawned { agent }) = serde_json::from_str(payload) {
-            self.names.insert(agent.id, agent.name);
-        }
     }
 
     /// The question as it is known here, if it is open.
@@ -275,12 +168,12 @@ impl WatchScreen {
 
     /// Takes in everything that is open, after a new connection.
     pub(super) fn replace_items(&mut self, open: Vec<InboxItem>, now: Instant) {
-        let is_open = |id: &str| open.iter().any(|item| item.id() == id);
-        let selected = self.selected.clone();
+        let ids: BTreeSet<&str> = open.iter().map(InboxItem::id).collect();
+        let selected = self.selected.as_deref();
         self.items
-            .retain(|item| is_open(item.id()) || Some(item.id()) == selected.as_deref());
+            .retain(|item| ids.contains(item.id()) || Some(item.id()) == selected);
         for item in &mut self.items {
-            if !is_open(item.id()) && item.ended.is_none() {
+            if !ids.contains(item.id()) && item.ended.is_none() {
                 item.ended = Some("ended while disconnected".into());
                 self.changed_at = now;
             }
@@ -302,6 +195,8 @@ impl WatchScreen {
         let is_open = self
             .selected_item()
             .is_some_and(|item| item.id() == id && item.ended.is_none());
+        // The host may answer after the person moved on: rules are offered only for the ask they were
+        // looked up for.
         if !is_open || self.mode != InputMode::Browse {
             return;
         }
@@ -360,6 +255,8 @@ impl WatchScreen {
         self.page = page;
         self.body = body;
         self.scroll = self.scroll.min(body.saturating_sub(page.max(1)));
+        // In a window without room for the body nothing was read. What was seen once stays seen until
+        // the item changes: scrolling back is reading, too.
         self.end_seen |= page > 0 && self.scroll + page >= body;
     }
 
@@ -367,6 +264,15 @@ impl WatchScreen {
     pub(super) fn restart_reading(&mut self) {
         self.scroll = 0;
         self.end_seen = false;
+    }
+
+    /// Shows what is folded, or folds it again. What comes into view is to be read as well.
+    pub(super) fn toggle_detail(&mut self) {
+        self.detail = match self.detail {
+            FieldDetail::Folded => FieldDetail::Full,
+            FieldDetail::Full => FieldDetail::Folded,
+        };
+        self.restart_reading();
     }
 
     fn select_first_if_none(&mut self, now: Instant) {
@@ -381,9 +287,11 @@ impl WatchScreen {
             return;
         }
         self.selected = id;
+        self.detail = FieldDetail::Folded;
         self.scroll = 0;
         self.end_seen = false;
         self.changed_at = now;
+        // A question for a second key belongs to the item that it was asked about.
         self.mode = InputMode::Browse;
     }
 }
@@ -391,6 +299,8 @@ impl WatchScreen {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use countersign_protocol::{HostApproval, HostApprovalState};
 
     use super::*;
     use crate::test_rows;

@@ -26,7 +26,10 @@ impl RawTerminal {
         execute!(
             io::stdout(),
             EnterAlternateScreen,
+            // Pasted text then arrives as one event, and cannot be taken for keys.
             EnableBracketedPaste,
+            // A terminal may show a character wider than our table says. Cut at the edge, such a line
+            // cannot push another one off the screen.
             DisableLineWrap,
             cursor::Hide
         )?;
@@ -39,6 +42,8 @@ impl RawTerminal {
     )]
     pub(super) fn put(&self, lines: &[ScreenLine]) -> io::Result<()> {
         let mut out = io::stdout().lock();
+        // Where a terminal knows this, the picture changes at once: nobody decides on half of the old
+        // and half of the new ask. Others ignore it.
         queue!(out, BeginSynchronizedUpdate)?;
         for (row, line) in lines.iter().enumerate() {
             let attribute = match line.tone {
@@ -68,6 +73,7 @@ impl Drop for RawTerminal {
 }
 
 fn restore() {
+    // As far as it goes: this also runs in a panic, where a second failure would hide the first.
     execute!(
         io::stdout(),
         cursor::Show,

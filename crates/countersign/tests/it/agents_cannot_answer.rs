@@ -49,7 +49,7 @@ async fn assert_refused_everywhere(host: &Host, agent: &mut Agent, id: &Value) {
     for arguments in [
         vec!["approve", id],
         vec!["approve", id, "--url", &url, "--token-file", token_file],
-        vec!["stop", "--all", "--yes"],
+        vec!["stop", "--yes"],
         vec!["token", "create", "--role", "operator", "--expires", "1h"],
     ] {
         let ended = agent.run(&arguments).await;

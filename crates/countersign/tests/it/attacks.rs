@@ -268,7 +268,7 @@ async fn what_an_external_agent_leaves_behind_is_not_believed() {
         stage.write_plan(attacks.collect());
         for (name, answer) in stage.answers() {
             assert_eq!(gained(&answer), Vec::<&str>::new(), "{name}: {answer}");
-            let refused = answer.contains("may be an agent's") || name.starts_with("no token");
+            let refused = answer.contains("may belong to an agent") || name.starts_with("no token");
             assert!(refused, "{name}: {answer}");
         }
     }
@@ -396,7 +396,7 @@ async fn a_caller_that_hides_is_nobody_unless_the_operator_allows_it() {
     assert_eq!(allowed, false);
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     assert!(
-        answer.contains("the calling process is not known"),
+        answer.contains("the calling process cannot be identified"),
         "{answer}"
     );
     assert!(answer.contains("unnamed_callers"), "{answer}");

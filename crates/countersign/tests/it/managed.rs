@@ -47,8 +47,8 @@ async fn begin() -> (Host, Wire, tempfile::TempDir) {
 
 async fn idle(wire: &mut Wire, id: &Value) -> Value {
     let params = json!({ "agent_id": id, "timeout_ms": 30_000 });
-    let mut found = wire.ok("host.wait_idle", params).await;
-    assert_eq!(found["idle"], true, "{found}");
+    let mut found = wire.ok("host.wait_agents", params).await;
+    assert_eq!(found["reached"], true, "{found}");
     found["agents"][0].take()
 }
 
@@ -101,7 +101,7 @@ async fn an_agent_is_started_asks_and_goes_on_when_it_is_allowed() {
     let row = json!({
         "id": "agent-1", "name": "ann", "kind": "countersign", "capabilities": [], "display": {},
         "metadata": null, "status": "running", "state": "starting", "updated_at": "<time>",
-        "open_approvals": 0, "open_questions": 0, "project": cwd, "managed": managed,
+        "started_at": "<time>", "open_approvals": 0, "open_questions": 0, "project": cwd, "managed": managed,
     });
     assert_eq!(Names::default().plain(spawned), row);
 
@@ -175,9 +175,9 @@ async fn a_message_waits_for_the_turn_before_it() {
         (&json!(1), &json!(1))
     );
     let params = json!({ "agent_id": id, "timeout_ms": 1 });
-    let waited = wire.ok("host.wait_idle", params).await;
+    let waited = wire.ok("host.wait_agents", params).await;
     assert_eq!(
-        (&waited["idle"], &waited["agents"][0]["id"]),
+        (&waited["reached"], &waited["agents"][0]["id"]),
         (&json!(false), &id)
     );
     let params = json!({ "agent_id": id, "reason": "wrong branch" });
@@ -309,17 +309,24 @@ async fn what_cannot_be_started_is_refused_or_fails_in_words() {
             "{params}: {refused}"
         );
     }
-    let missing = json!({ "cwd": folder.path(), "command": ["/nowhere/agent"], "name": "ann" });
-    let id = wire.ok("host.spawn_agent", missing).await["id"].take();
+    let here = folder.path();
+    for params in [
+        json!({ "cwd": here, "command": ["/nowhere/agent"] }),
+        json!({ "cwd": here, "command": ["no-such-program"] }),
+        json!({ "cwd": here.join("missing"), "command": [PROGRAM] }),
+        json!({ "cwd": here, "command": [PROGRAM], "worktree": {} }),
+    ] {
+        let refused = wire.no("host.spawn_agent", params.clone()).await;
+        assert_eq!(
+            refused["data"]["reason"], "cannot_start",
+            "{params}: {refused}"
+        );
+    }
+    let fails = json!({ "cwd": here, "command": ["false"], "name": "ann" });
+    let id = wire.ok("host.spawn_agent", fails).await["id"].take();
     let agent = idle(&mut wire, &id).await;
     assert_eq!(agent["state"], "error");
-    assert!(
-        agent["managed"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("/nowhere/agent"),
-        "{agent}"
-    );
+    assert!(agent["managed"]["message"].is_string(), "{agent}");
     let params = json!({ "id": "external", "name": "external" });
     wire.ok("host.register_agent", params).await;
     let params = json!({ "agent_id": "external", "message": "hi" });
@@ -349,7 +356,8 @@ fn methods(id: &Value) -> Vec<(&'static str, Value, bool)> {
         ("host.rename_agent", with("name", "x".into()), false),
         ("host.configure_agent", with("mode", "x".into()), false),
         ("host.remove_worktree", one.clone(), false),
-        ("host.wait_idle", one.clone(), true),
+        ("host.merge_worktree", one.clone(), false),
+        ("host.wait_agents", one.clone(), true),
         ("host.transcript", one.clone(), true),
         ("host.catalog", json!({}), true),
     ]
@@ -422,8 +430,8 @@ async fn an_agent_lives_its_managed_life_over_rest() {
     let (status, told) = send("POST", "prompt", json!({ "message": "second" })).await;
     assert_eq!((status, &told["managed"]["queued"]), (200, &json!(1)));
     assert_eq!(send("POST", "interrupt", json!({})).await.0, 200);
-    let (status, found) = send("GET", "idle?wait=30s", Value::Null).await;
-    assert_eq!((status, &found["idle"]), (200, &json!(true)));
+    let (status, found) = send("GET", "wait?until=idle&wait=30s", Value::Null).await;
+    assert_eq!((status, &found["reached"]), (200, &json!(true)));
     assert_eq!(
         send("PUT", "name", json!({ "name": "bea" })).await.1["name"],
         "bea"

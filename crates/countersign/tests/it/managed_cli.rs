@@ -112,10 +112,13 @@ fn a_person_starts_an_agent_lets_it_work_and_reads_what_it_did() {
         "{listed}"
     );
     assert_eq!(desk.text(&["wait", "ann", "--timeout", "1s"]).0, Some(13));
-    assert_eq!(
-        desk.text(&["approve", ask["id"].as_str().unwrap()]).0,
-        Some(0)
+    assert!(
+        listed.contains("BRANCH") && listed.contains("ELAPSED"),
+        "{listed}"
     );
+    let all = ["approve", "--agent", "ann", "--all"];
+    assert_eq!(desk.text(&all).0, Some(2), "nobody said yes");
+    assert_eq!(desk.text(&[&all[..], &["--yes"]].concat()).0, Some(0));
     assert_eq!(
         desk.text(&["wait", "ann"]),
         (Some(0), "ann is idle\n".into())
@@ -125,6 +128,13 @@ fn a_person_starts_an_agent_lets_it_work_and_reads_what_it_did() {
         logs.contains("| hello\n") && logs.contains("* Bash: echo two > b"),
         "{logs}"
     );
+    let decision = logs
+        .lines()
+        .position(|line| line.starts_with("@ allowed by "));
+    let call = logs
+        .lines()
+        .position(|line| line.starts_with("* Bash: echo two > b"));
+    assert!(call.is_some() && call < decision, "{logs}");
     let diff = desk.json(&["diff", "ann"]);
     let file = json!({ "path": "b", "status": "added", "added": 1, "removed": 0 });
     assert_eq!(
@@ -157,10 +167,7 @@ fn a_worktree_with_work_is_kept_until_it_may_go() {
         code == Some(1) && said.contains("countersign kill"),
         "{said}"
     );
-    assert_eq!(desk.text(&["kill", "ann"]).0, Some(0));
-    poll("the end", || {
-        (desk.json(&["ls"])[0]["state"] == "stopped").then_some(())
-    });
+    assert_eq!(desk.text(&["archive", "ann"]).1, "archived ann\n");
     let (code, said) = desk.text(&["worktree", "remove", "ann"]);
     assert_eq!(
         (code, said.as_str()),
@@ -187,7 +194,7 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
         desk.spawn(&["--name", "ann"], &json!(["silence"])).0,
         Some(0)
     );
-    let turn = || desk.json(&["ls"])[0]["managed"]["turn"]["number"].as_u64();
+    let turn = || desk.json(&["ls"])["agents"][0]["managed"]["turn"]["number"].as_u64();
     poll("the turn", || turn().filter(|turn| *turn == 1));
     let (code, said) = desk.text(&["send", "ann", "second"]);
     assert_eq!(
@@ -195,8 +202,16 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
         (Some(0), "queued: ann gets it when this turn ends\n")
     );
     let (code, said) = desk.text(&["interrupt", "ann", "--reason", "enough"]);
-    assert_eq!((code, said.as_str()), (Some(0), "interrupting ann\n"));
+    assert_eq!((code, said.as_str()), (Some(0), "interrupted ann\n"));
     assert_eq!(desk.text(&["wait", "ann"]).0, Some(0));
+    let (_, logs) = desk.text(&["logs", "ann"]);
+    let interrupted = logs
+        .lines()
+        .find(|line| line.starts_with("@ interrupted by "));
+    assert!(
+        interrupted.is_some_and(|line| line.ends_with(": enough")),
+        "{logs}"
+    );
     let (code, said) = desk.text(&["send", "--wait", "ann", "third"]);
     assert_eq!((code, said.as_str()), (Some(0), "You said: third\n"));
     assert_eq!(
@@ -208,22 +223,16 @@ fn agents_are_told_interrupted_ended_renamed_and_put_away_by_name() {
         code == Some(11) && said.contains("hint: see the agents"),
         "{said}"
     );
-    assert_eq!(
-        desk.text(&["kill", "bea"]),
-        (Some(0), "ending bea…\n".into())
-    );
-    poll("the end", || {
-        (desk.json(&["ls"])[0]["state"] == "stopped").then_some(())
-    });
+    assert_eq!(desk.text(&["kill", "bea"]), (Some(0), "bea ended\n".into()));
     assert_eq!(desk.text(&["archive", "bea"]).1, "archived bea\n");
     assert_eq!(
         (
-            desk.json(&["ls"]),
-            desk.json(&["ls", "--all"])[0]["name"].clone()
+            desk.json(&["ls"])["agents"].clone(),
+            desk.json(&["ls", "--all"])["agents"][0]["name"].clone()
         ),
         (json!([]), json!("bea"))
     );
-    assert_eq!(desk.text(&["archive", "--undo", "bea"]).1, "restored bea\n");
+    assert_eq!(desk.text(&["unarchive", "bea"]).1, "restored bea\n");
     assert_eq!(desk.text(&["resume", "bea"]).1, "restarting bea\n");
     let (code, said) = desk.text(&["send", "--wait", "bea", "fourth"]);
     assert_eq!((code, said.as_str()), (Some(0), "You said: fourth\n"));
@@ -255,20 +264,114 @@ fn a_story_is_followed_as_it_happens() {
 #[test]
 fn an_agent_that_cannot_be_started_fails_with_words() {
     let desk = Desk::new();
-    let (code, said) = desk.text(&["spawn", "--command", "/nowhere/agent", "--wait", "hi"]);
-    assert!(code == Some(1) && said.contains("/nowhere/agent"), "{said}");
+    let failed = |words: &[&str], message: &str| {
+        let hint = "see what can be started here with `countersign agents`";
+        let expected = format!("error: {message}\n\nhint: {hint}\n");
+        assert_eq!(desk.text(words), (Some(1), expected));
+    };
+    failed(
+        &["spawn", "--command", "/nowhere/agent", "hi"],
+        "there is no program `/nowhere/agent`; install it, put its folder on PATH, or give its whole path",
+    );
+    let line = format!("'{PROGRAM}' demo agent");
+    let plain = desk.folder.path().canonicalize().unwrap();
+    let plain = plain.to_str().unwrap();
+    failed(
+        &[
+            "spawn",
+            "--command",
+            &line,
+            "--cwd",
+            plain,
+            "--worktree",
+            "hi",
+        ],
+        &format!("`{plain}` is not inside a git repository"),
+    );
+    assert_eq!(desk.json(&["ls", "--all"]), json!({ "agents": [] }));
+    let (code, said) = desk.text(&["spawn", "--command", "false", "--name", "ann", "hi"]);
+    assert!(
+        code == Some(1) && said.starts_with("error: ann could not start: "),
+        "{said}"
+    );
+    let (code, said) = desk.text(&["spawn", "--command", "false", "--no-wait", "hi"]);
+    assert_eq!(code, Some(0), "{said}");
     let (code, said) = desk.text(&["spawn", "--agent", "nobody", "hi"]);
     assert!(code == Some(2), "{said}");
     assert_eq!(desk.text(&["spawn", "hi"]).0, Some(2));
     let known = desk.json(&["agents"]);
     assert!(
-        known
+        known["agents"]
             .as_array()
             .unwrap()
             .iter()
             .any(|row| row["name"] == "claude"),
         "{known}"
     );
+}
+
+#[test]
+fn an_agent_that_is_ending_is_restarted_when_it_has_ended() {
+    let desk = Desk::new();
+    let steps = json!([{ "say": "hello" }]);
+    assert_eq!(desk.spawn(&["--name", "ann", "--wait"], &steps).0, Some(0));
+    assert_eq!(
+        desk.text(&["resume", "ann"]),
+        (Some(0), "ann is already running (idle)\n".into())
+    );
+    assert_eq!(
+        desk.text(&["kill", "--no-wait", "ann"]),
+        (Some(0), "ending ann…\n".into())
+    );
+    assert_eq!(
+        desk.text(&["resume", "ann"]),
+        (Some(0), "restarting ann\n".into())
+    );
+    let (code, said) = desk.text(&["send", "--wait", "ann", "again"]);
+    assert_eq!((code, said.as_str()), (Some(0), "You said: again\n"));
+    // A message that waits starts the next run with the end of this one, which nobody sees between.
+    assert_eq!(desk.text(&["kill", "--no-wait", "ann"]).0, Some(0));
+    assert_eq!(desk.text(&["send", "ann", "third"]).0, Some(0));
+    assert_eq!(desk.text(&["resume", "ann"]).0, Some(0));
+    assert_eq!(desk.text(&["wait", "ann"]).0, Some(0));
+}
+
+#[test]
+fn names_stand_for_agents_in_filters_and_unknown_ones_are_refused() {
+    let desk = Desk::new();
+    let steps = json!([{ "ask": {
+        "tool": { "call": "c1", "title": "Harmless", "kind": "execute", "input": { "command": "ls" } },
+    } }]);
+    assert_eq!(desk.spawn(&["--name", "ann"], &steps).0, Some(0));
+    assert_eq!(
+        desk.spawn(&["--name", "bea"], &json!(["silence"])).0,
+        Some(0)
+    );
+    let ask = poll("the ask", || {
+        desk.json(&["inbox", "--agent", "ann"])["approvals"]
+            .get(0)
+            .cloned()
+    });
+    assert_eq!(ask["agent_name"], "ann");
+    assert_eq!(
+        desk.json(&["inbox", "--agent", "bea"])["approvals"],
+        json!([])
+    );
+    let (_, told) = desk.text(&["events", "--agent", "ann", "--kinds", "turn.started"]);
+    assert!(
+        told.contains("turn.started [ann]  ann started turn 1\n"),
+        "{told}"
+    );
+    for words in [
+        &["inbox", "--agent", "nobody"] as &[&str],
+        &["events", "--agent", "nobody"],
+        &["events", "--follow", "--after", "1", "--agent", "nobody"],
+        &["events", "--kinds", "approval.asked"],
+        &["logs", "nobody"],
+        &["bypass", "nobody", "--for", "1m"],
+    ] {
+        assert_eq!(desk.text(words).0, Some(11), "{words:?}");
+    }
 }
 
 #[test]
@@ -289,7 +392,7 @@ fn the_demo_runs_real_agents_and_leaves_nothing_behind() {
     poll("three asks", || {
         (json(&["inbox"])["approvals"].as_array()?.len() == 3).then_some(())
     });
-    let agents = json(&["ls"]);
+    let agents = json(&["ls"])["agents"].take();
     let mut names: Vec<_> = agents
         .as_array()
         .unwrap()

@@ -49,8 +49,8 @@ async fn rest(wire: &mut Wire, agent: &Value) {
     // Each call is short, so that one that hangs is found at once.
     for _ in 0..10 {
         let params = json!({ "agent_id": agent, "timeout_ms": 20_000 });
-        let found = wire.ok("host.wait_idle", params).await;
-        if found["idle"] == true {
+        let found = wire.ok("host.wait_agents", params).await;
+        if found["reached"] == true {
             assert_eq!(found["agents"][0]["state"], "idle", "{found}");
             return;
         }

@@ -209,7 +209,7 @@ impl FalseHost {
             if let Some(value) = line.strip_prefix("Idempotency-Key: ") {
                 value.clone_into(&mut key);
             }
-            if let Some(value) = line.strip_prefix("Content-Length: ") {
+            if let Some(value) = line.strip_prefix("content-length: ") {
                 length = value.parse().unwrap();
             }
         }

@@ -131,10 +131,10 @@ impl Crowd {
     async fn rest(&self, wire: &mut Wire) {
         for agent in &self.agents {
             let params = json!({ "agent_id": agent, "timeout_ms": 25_000 });
-            let found = wire.ok("host.wait_idle", params).await;
+            let found = wire.ok("host.wait_agents", params).await;
             let row = &found["agents"][0];
             assert_eq!(
-                (&found["idle"], &row["state"]),
+                (&found["reached"], &row["state"]),
                 (&json!(true), &json!("idle")),
                 "{found}"
             );

@@ -193,7 +193,7 @@ fn words_of_end(victim: Victim, may_have_run: bool) -> String {
     let how = match victim {
         Victim::Host => "",
         Victim::Runner => {
-            "its runner ended: its runner cannot be reached: the agent's runner has gone"
+            "its runner ended: its runner cannot be reached: the agent's runner has ended"
         }
         Victim::Agent => "its process was ended by SIGKILL in the middle of a turn",
     };
@@ -275,7 +275,7 @@ async fn a_file_that_others_changed_meanwhile_is_not_written_again() {
         agent: "idle".to_owned(),
         words: String::new(),
     };
-    let words = "failed: the host was ended while it wrote; the file may or may not be written";
+    let words = "failed: the host ended while it was writing; the file may or may not be written";
     let said = format!(
         "ran: ran: <fs/write_text_file failed: {}>ran: ",
         serde_json::json!({ "code": -32011, "message": words })

@@ -5,8 +5,10 @@
 
 mod actor;
 mod alike;
+mod choices;
 mod claudes_own;
 mod family;
+mod mcp_config;
 mod natively;
 mod orchestrator;
 mod outlive;
@@ -52,6 +54,10 @@ told_of! {
     claude, ClaudeCode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    gemini, Gemini: allowed denied_with_words interrupted two_at_once struck runner_struck
+        host_and_runner_struck;
+    opencode, Opencode: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     defect, Defect: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

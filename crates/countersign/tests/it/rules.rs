@@ -562,6 +562,14 @@ async fn every_operation_on_rules_has_its_route() {
     let body = json!({ "resolution": "approve", "remember": true });
     let answered = rest.send("POST", &format!("{path}/resolution"), body).await;
     assert_eq!(answered.json()["remembered"][0]["rule"], "Bash(cargo test)");
+    // Its reply may have been lost: the same request again is answered in the same way.
+    let body = json!({ "resolution": "approve", "remember": true });
+    let again = rest.send("POST", &format!("{path}/resolution"), body).await;
+    assert_eq!(again.json()["remembered"], answered.json()["remembered"]);
+    let late = json!({ "resolution": "approve", "remember": { "rules": ["Bash(make:*)"] } });
+    let late = rest.send("POST", &format!("{path}/resolution"), late).await;
+    assert_eq!(late.refusal(), (409, "already_resolved".to_owned()));
+    assert_eq!(late.json()["error"]["remembered"], json!([]), "{late:?}");
     let call = json!({ "tool": "Bash", "input": { "command": "ls; make" }, "cwd": "/" });
     let checked = rest.send("POST", "/api/v1/rules/check", call).await.json();
     assert_eq!(

@@ -73,7 +73,12 @@ async fn an_answer_is_remembered_after_it_was_shown() {
     let typed = Typed(&host);
     let mut wire = Wire::operator(&host).await;
     let first = ask(&mut wire, "cargo test").await;
-    let (code, said) = typed.text(&["approve", &first, "--remember", "--scope", "always"]);
+    let remember = ["approve", &first, "--remember", "--scope", "always"];
+    let (code, said) = typed.text(&remember);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("confirm with --yes"), "{said}");
+    assert_eq!(typed.json(&["show", &first])["state"], "pending");
+    let (code, said) = typed.text(&[&remember[..], &["--yes"]].concat());
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("to remember: Bash(cargo test)"), "{said}");
     assert!(said.contains("remembered: grant-"), "{said}");
@@ -86,6 +91,29 @@ async fn an_answer_is_remembered_after_it_was_shown() {
     assert!(said.contains("ask    make  <- no rule"), "{said}");
     let (_, said) = typed.text(&["inbox"]);
     assert!(said.contains("allow  cargo test  <- allow"), "{said}");
+}
+
+#[tokio::test]
+async fn an_answer_to_an_answered_ask_saves_no_rule_and_says_so() {
+    let host = Host::start();
+    let typed = Typed(&host);
+    let mut wire = Wire::operator(&host).await;
+    let id = ask(&mut wire, "cargo test").await;
+    assert_eq!(typed.text(&["approve", &id]).0, Some(0));
+    for words in [
+        vec!["approve", &id, "--remember"],
+        vec!["approve", &id, "--remember", "--rule", "Bash(make:*)"],
+        vec!["deny", &id, "--remember", "--rule", "Bash(make:*)"],
+    ] {
+        let (code, said) = typed.text(&words);
+        assert_eq!(code, Some(9), "{words:?} {said}");
+        assert!(said.contains("; no rule was saved"), "{said}");
+        assert!(
+            said.contains("hint: save the rule with `countersign rules add RULE`"),
+            "{said}"
+        );
+    }
+    assert_eq!(typed.json(&["rules", "list"])["grants"], json!([]));
 }
 
 #[tokio::test]

@@ -120,8 +120,8 @@ impl Scene {
             let kill = json!({ "agent_id": id, "children": "keep" });
             wire.reply("host.kill_agent", kill).await;
             let params = json!({ "agent_id": id, "timeout_ms": 30_000 });
-            let rested = wire.ok("host.wait_idle", params).await;
-            assert_eq!(rested["idle"], true, "{rested}");
+            let rested = wire.ok("host.wait_agents", params).await;
+            assert_eq!(rested["reached"], true, "{rested}");
         }
         assert_eq!(self.described(), Vec::<String>::new());
     }
@@ -191,8 +191,8 @@ pub(crate) async fn told(wire: &mut Wire, id: &Value) -> String {
 /// Waits until an agent rests, and gives its row.
 pub(crate) async fn rested(wire: &mut Wire, id: &Value) -> Value {
     let params = json!({ "agent_id": id, "timeout_ms": 30_000 });
-    let mut found = wire.ok("host.wait_idle", params).await;
-    assert_eq!(found["idle"], true, "{found}");
+    let mut found = wire.ok("host.wait_agents", params).await;
+    assert_eq!(found["reached"], true, "{found}");
     found["agents"][0].take()
 }
 

@@ -132,6 +132,8 @@ impl LeftRun {
             id: agent.id().clone(),
             run: managed.run,
             runner: managed.process,
+            // Without a record nobody can be reached; a runner that lives is ended with the unknown
+            // ones.
             record: serde_json::from_str(managed.runner.text()).ok()?,
         })
     }
@@ -151,6 +153,7 @@ impl LeftRun {
         runners: &dyn RunnerHost,
         checkpoint: Option<Checkpoint>,
     ) -> Option<RunnerConnection> {
+        // The offset of an earlier run counts the output of another process.
         let checkpoint = checkpoint.filter(|checkpoint| checkpoint.run == self.run);
         let runner = self.runner?;
         match reach(runners, &self.record, runner, checkpoint.as_ref()).await {
@@ -188,7 +191,6 @@ impl LeftRun {
             why: Some(why),
             log: String::new(),
             written: Vec::new(),
-            claimed: Vec::new(),
         };
         Some(RunnerConnection {
             link: report.into_link(offset),
@@ -227,8 +229,8 @@ async fn reach(
         Ok(link) if link.agent.is_none() => return Err(AdoptionError::NotStarted),
         Ok(link) => link,
         Err(LinkError::Gone) => {
-            // An exit report does not say that nothing runs: an agent that killed its runner may have
-            // written the report itself.
+            // An exit report does not say that nothing runs: an agent that killed its runner may
+            // have written the report itself.
             end_runner(runners, record, runner, &record.folder.to_string_lossy()).await;
             match runners.read_exit_report(record) {
                 Ok(Some(report)) => report.into_link(offset),

@@ -11,11 +11,10 @@ use std::time::Duration;
 use countersign_agents::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest,
     ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, WriteId,
-    WriteKind,
 };
 use countersign_agents::protocols;
-use countersign_agents::runner::{PendingWrite, RunnerLink, WriteError};
-use countersign_core::event::{AnswerDelivery, Protocol};
+use countersign_agents::runner::{PendingWrite, RunnerLink, WriteError, WriteReceipt};
+use countersign_core::event::Protocol;
 use countersign_core::{Approval, ApprovalId, Json, Seq};
 
 use tokio_util::task::TaskTracker;
@@ -65,7 +64,7 @@ pub(super) struct StartedRequest {
 
 /// Lines that were sent to the runner and may not be in the pipe yet.
 pub(super) struct SentLines {
-    pub(super) names: Vec<WriteId>,
+    ids: Vec<WriteId>,
     written: PendingWrite,
 }
 
@@ -108,6 +107,8 @@ impl AgentConnection {
     /// How far it is now.
     pub(super) fn snapshot(&self) -> ConnectionSnapshot {
         let mut lines = self.adapter.open_requests();
+        // To the adapter these are answered, but the runner must not forget their ids yet: the next
+        // host may send the answers again.
         lines.extend(self.unwritten.iter().filter_map(line_answered));
         let kept = ConnectionState {
             adapter: self.adapter.state(),
@@ -130,6 +131,8 @@ impl AgentConnection {
         number: u64,
     ) -> (AdapterOutput, Option<SentLines>) {
         let mut heard = self.adapter.handle_line(line, number);
+        // With the adapter's state, under one lock: a snapshot with one and not the other would
+        // have the next host read the line twice, or never.
         self.offset = number;
         for request in heard.events.iter().filter_map(replaced_request) {
             self.open.remove(request);
@@ -159,25 +162,28 @@ impl AgentConnection {
 
     fn write(&self, lines: Vec<AgentWrite>) -> SentLines {
         SentLines {
-            names: lines.iter().map(|line| line.id.clone()).collect(),
+            ids: lines.iter().map(|line| line.id.clone()).collect(),
             written: self.link.write(lines),
         }
     }
 
-    /// Sends again what an earlier host may not have got through. The runner writes nothing twice.
-    pub(super) fn resend_unwritten(&self) -> Option<SentLines> {
-        (!self.unwritten.is_empty()).then(|| self.write(self.unwritten.clone()))
-    }
-
     /// Sends one line again, if it is not known to be written.
-    pub(super) fn resend_line(&self, name: &WriteId) -> Option<SentLines> {
-        let line = self.unwritten.iter().find(|line| line.id == *name)?;
+    pub(super) fn resend_line(&self, id: &WriteId) -> Option<SentLines> {
+        let line = self.unwritten.iter().find(|line| line.id == *id)?;
         Some(self.write(vec![line.clone()]))
     }
 
     /// Forgets lines that are in the pipe, or never will be.
-    pub(super) fn confirm(&mut self, names: &[WriteId]) {
-        self.unwritten.retain(|line| !names.contains(&line.id));
+    pub(super) fn confirm(&mut self, outcome: &WriteOutcome) {
+        // Under the lock under which the lines are forgotten: a checkpoint taken in between would
+        // leave the next host with an answer that it can no longer ask the runner about.
+        for answer in self.performed.answers.values_mut() {
+            if outcome.ids.contains(&WriteId::Line(answer.line)) {
+                answer.note_write(&outcome.written);
+            }
+        }
+        self.unwritten
+            .retain(|line| !outcome.ids.contains(&line.id));
     }
 
     /// Remembers a request until it is answered.
@@ -187,8 +193,10 @@ impl AgentConnection {
 
     /// How many requests wait for a decision.
     pub(super) fn count_asked_requests(&self) -> usize {
-        let asked = |open: &&OpenRequest| open.want.is_some() && open.ask.is_some();
-        self.open.values().filter(asked).count()
+        self.open
+            .values()
+            .filter(|open| open.want.is_some() && open.ask.is_some())
+            .count()
     }
 
     /// Begins to serve a request, if it is the one that this ask is about and nobody has begun.
@@ -202,6 +210,8 @@ impl AgentConnection {
             return None;
         }
         let want = open.want.clone()?;
+        // The request stays open while it is served, so that a host which is killed meanwhile
+        // leaves it to the next one.
         open.started = true;
         Some(StartedRequest {
             line: open.line,
@@ -215,18 +225,14 @@ impl AgentConnection {
         &mut self,
         request: RequestKey,
         served: Result<ClientResponse, ClientRequestError>,
-        for_answer: Option<Seq>,
     ) -> Result<Option<SentLines>, CommandError> {
         let RequestKey { id: request, line } = request;
+        // The agent may have withdrawn the request and used its id for another one.
         if self.open.get(&request).is_none_or(|open| open.line != line) {
             return Err(CommandError::NotWaiting);
         }
         self.open.remove(&request);
-        let sent = self.order(AgentCommand::Serve { request, served })?;
-        if let Some(opened) = for_answer {
-            self.record_sent_answer(opened, line);
-        }
-        Ok(sent)
+        self.order(AgentCommand::Serve { request, served })
     }
 
     /// Answers an ask for permission, if the request is the one that this ask is about.
@@ -241,17 +247,23 @@ impl AgentConnection {
         let line = open.ok_or(CommandError::NotWaiting)?.line;
         self.open.remove(&request);
         let sent = self.order(AgentCommand::Answer { request, answer })?;
-        self.record_sent_answer(approval.opened, line);
+        if sent.is_some() {
+            self.add_sent_answer(approval.opened, line, false);
+        }
         Ok(sent)
     }
 
-    fn record_sent_answer(&mut self, opened: Seq, line: u64) {
-        let name = WriteId::Line(line);
-        let said = self.unwritten.iter().find(|line| line.id == name);
-        let kind = said.map(|line| line.kind).unwrap_or_default();
-        self.performed
-            .answers
-            .insert(opened, SentAnswer { line, kind });
+    /// Remembers an answer that was just sent, until its settlement is committed.
+    pub(super) fn add_sent_answer(&mut self, opened: Seq, line: u64, is_uncertain: bool) {
+        let id = WriteId::Line(line);
+        let sent = self.unwritten.iter().find(|sent| sent.id == id);
+        let answer = SentAnswer {
+            line,
+            kind: sent.map(|sent| sent.kind).unwrap_or_default(),
+            is_uncertain,
+            delivery: None,
+        };
+        self.performed.answers.insert(opened, answer);
     }
 
     /// Denies or cancels a request for which nothing could be asked.
@@ -327,13 +339,23 @@ impl SharedConnection {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends again what an earlier host may not have got through. The runner writes nothing twice.
+    pub(super) fn resend_unwritten(&self) {
+        let connection = self.lock();
+        for line in &connection.unwritten {
+            // Each by itself: a write has one outcome, and a line that was never written must not
+            // make unknown what became of an answer that was.
+            self.confirm_when_written(Some(connection.write(vec![line.clone()])));
+        }
+    }
+
     /// Forgets lines once they are known to be in the pipe.
     pub(super) fn confirm_when_written(&self, sent: Option<SentLines>) {
         let Some(sent) = sent else { return };
         let shared = self.clone();
         self.tasks.spawn(async move {
-            if let Ok(outcome) = sent.outcome(None).await {
-                shared.lock().confirm(&outcome.names);
+            if let Ok(outcome) = sent.outcome().await {
+                shared.lock().confirm(&outcome);
             }
         });
     }
@@ -341,40 +363,21 @@ impl SharedConnection {
 
 impl SentLines {
     /// Waits until it is known what became of the lines. If the link was lost, that is not known yet.
-    /// `expected` is the answer among them, by its id and what it says.
-    pub(super) async fn outcome(
-        self,
-        expected: Option<(WriteId, WriteKind)>,
-    ) -> Result<WriteOutcome, LinkLost> {
-        let delivery = match self.written.await {
-            Ok(receipts) => {
-                let other = expected.is_some_and(|(name, kind)| {
-                    let told = receipts.iter().find(|receipt| receipt.id == name);
-                    told.is_some_and(|told| told.kind != kind)
-                });
-                // Under this id another answer was written before, so this one never will be.
-                if other {
-                    AnswerDelivery::Withdrawn
-                } else {
-                    AnswerDelivery::Delivered
-                }
-            }
-            // The agent ended meanwhile: some of it may have been in its pipe.
-            Err(WriteError::Gone) => AnswerDelivery::Unknown,
-            Err(WriteError::Full) => AnswerDelivery::Withdrawn,
-            Err(WriteError::Lost) => return Err(LinkLost),
-        };
-        Ok(WriteOutcome {
-            names: self.names,
-            delivery,
-        })
+    pub(super) async fn outcome(self) -> Result<WriteOutcome, LinkLost> {
+        match self.written.await {
+            Err(WriteError::Lost) => Err(LinkLost),
+            written => Ok(WriteOutcome {
+                ids: self.ids,
+                written,
+            }),
+        }
     }
 }
 
 /// What became of lines that were sent.
 pub(super) struct WriteOutcome {
-    pub(super) names: Vec<WriteId>,
-    pub(super) delivery: AnswerDelivery,
+    ids: Vec<WriteId>,
+    written: Result<Vec<WriteReceipt>, WriteError>,
 }
 
 /// The link is gone, or nothing can be committed: whoever comes next continues from the last checkpoint.

@@ -40,7 +40,7 @@ impl AgentLoop<'_> {
         duties: &mut DutyReceiver,
     ) -> bool {
         let Some(managed) = wanted else {
-            let message = "it was ended before it began".to_owned();
+            let message = "it was ended before it started".to_owned();
             self.record_end(failed_run(run, RunEnd::Killed, message))
                 .await;
             return true;
@@ -72,6 +72,7 @@ impl AgentLoop<'_> {
         duties: &mut DutyReceiver,
     ) -> bool {
         let (record, runner) = (connected.record.clone(), connected.runner);
+        // Its own copy: after a reconnect the run continues from what was committed by then.
         let mut managed = managed.clone();
         loop {
             let began = Instant::now();
@@ -126,6 +127,8 @@ impl AgentLoop<'_> {
         managed: &mut ManagedAgent,
     ) -> Option<Result<RunnerConnection, FinishedRun>> {
         loop {
+            // A run is also lost when nothing can be committed, and then a new link would be lost
+            // again.
             self.wait_for_store().await?;
             let key = RunKey {
                 agent: self.agent.clone(),
@@ -173,6 +176,7 @@ impl AgentLoop<'_> {
     /// Records that a run is over, and tries until it succeeds: what a run has open stays open as long
     /// as the run seems to live.
     async fn record_end(&self, finished: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
+        // Before the exit: an input about a run that is over is dropped.
         if let Some(report) = finished.report {
             let report = RunEvent::Reported(Box::new(report));
             self.record(finished.run, report).await;

@@ -127,24 +127,17 @@ impl ClientRequests {
                 ClientRequestError::NotPermitted(reason),
             ))),
         };
-        // The link was lost, so the answer stays owed. The next host serves the request again, and the
-        // runner knows by the line's number what was done before.
+        // The link was lost, so the answer stays owed. The next host serves the request again, and
+        // the runner knows by the line's number what was done before.
         let Ok(done) = done else { return };
         let mut connection = self.connection.lock();
-        let sent = connection.serve(
-            RequestKey { id: request, line },
-            done.response,
-            Some(approval.opened),
-        );
-        match sent {
-            Ok(sent) if done.is_uncertain => {
-                self.connection.confirm_when_written(sent);
-                self.deliveries.record(approval, AnswerDelivery::Unknown);
-            }
-            Ok(sent) => self
-                .deliveries
-                .record_when_written(approval, &connection, sent),
-            Err(_) => self.deliveries.record(approval, AnswerDelivery::Withdrawn),
+        let sent = connection.serve(RequestKey { id: request, line }, done.response);
+        if let Ok(Some(sent)) = sent {
+            // Under the same lock: a checkpoint with the response has the answer as well.
+            connection.add_sent_answer(approval.opened, line, done.is_uncertain);
+            self.deliveries.record_when_written(approval, sent);
+        } else {
+            self.deliveries.record(approval, AnswerDelivery::Withdrawn);
         }
         drop(connection);
         crash::point("request_served");
@@ -183,6 +176,7 @@ impl ClientRequests {
             None => named_input(&want),
         };
         let is_same = match (&shown, &want) {
+            // A command is its text. Nothing on the disk makes it another one.
             (_, ClientRequest::CreateTerminal { .. }) => true,
             (Some(shown), _) => {
                 let shown: Option<serde_json::Value> = serde_json::from_str(shown.text()).ok();
@@ -251,7 +245,7 @@ impl ClientRequests {
         if is_written.await.unwrap_or(false) {
             return Ok(ServedRequest::certain(Ok(ClientResponse::Done)));
         }
-        let message = "the host was ended while it wrote; the file may or may not be written";
+        let message = "the host ended while it was writing; the file may or may not be written";
         Ok(ServedRequest {
             response: Err(ClientRequestError::Failed(message.to_owned())),
             is_uncertain: true,
@@ -278,6 +272,7 @@ impl ClientRequests {
             output_bytes_max,
         };
         let created = self.shells.create(spec).await;
+        // Without the link an error does not say that the command was not started.
         if created.is_err() && self.link.is_lost() {
             return Err(LinkLost);
         }
@@ -336,7 +331,7 @@ impl ClientRequests {
             ClientRequest::Read { .. }
             | ClientRequest::Write { .. }
             | ClientRequest::CreateTerminal { .. } => {
-                let message = "this has to be asked first".to_owned();
+                let message = "this needs permission first".to_owned();
                 return Err(ClientRequestError::NotPermitted(message));
             }
         };
@@ -350,7 +345,7 @@ impl ClientRequests {
         response: Result<ClientResponse, ClientRequestError>,
     ) {
         // An error says that the agent took the request back, and then nobody waits for this.
-        let sent = self.connection.lock().serve(request, response, None);
+        let sent = self.connection.lock().serve(request, response);
         self.connection.confirm_when_written(sent.ok().flatten());
     }
 }
@@ -358,7 +353,7 @@ impl ClientRequests {
 /// What came of a request.
 struct ServedRequest {
     response: Result<ClientResponse, ClientRequestError>,
-    /// Whether nobody can say if it was done. Then the answer is not settled as delivered.
+    /// Whether nobody can say if it was done. Then the answer is settled as unknown.
     is_uncertain: bool,
 }
 

@@ -1,24 +1,25 @@
-//! What a host keeps of an agent, so that the next one goes on where it stopped.
+//! The driver's state in a checkpoint, from which the next host continues.
 //!
-//! Invariant: it is taken in one breath, and what it says was said, told or asked is on the record in
-//! the commit that carries it, or in one before.
+//! Invariant: it is taken under one lock, and everything that it calls read, performed or asked is
+//! committed together with it or before it.
 
 use std::collections::BTreeMap;
 
-use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId, WriteKind};
+use countersign_agents::adapter::{AgentWrite, ClientRequest, RequestId, WriteId, WriteKind};
+use countersign_agents::runner::{WriteError, WriteReceipt};
+use countersign_core::event::AnswerDelivery;
 use countersign_core::{ApprovalId, Checkpoint, Json, ManagedAgent, Seq};
 use serde::{Deserialize, Serialize};
 
-/// One side of the connection to an agent, as of a line that was heard.
+/// The host's side of the connection to an agent, as of a line that was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ConnectionState {
-    /// What the adapter knows; nothing for one that never heard a line.
+    /// What the adapter knows; nothing for one that never read a line.
     #[serde(default)]
     pub(super) adapter: Json,
-    /// What was said and may not be written yet.
+    /// What was sent and may not be in the agent's pipe yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) unwritten: Vec<AgentWrite>,
-    /// What was told.
     pub(super) performed: PerformedDuties,
     /// Requests of the agent that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,7 +41,7 @@ pub(super) struct WaitingRequest {
     pub(super) want: Option<ClientRequest>,
 }
 
-/// What an agent was told already.
+/// Duties that were performed, so that no host performs them again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PerformedDuties {
     /// The newest turn.
@@ -54,16 +55,47 @@ pub(super) struct PerformedDuties {
     pub(super) answers: BTreeMap<Seq, SentAnswer>,
 }
 
-/// An answer that was told.
+/// An answer that was sent and whose settlement is not committed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SentAnswer {
     /// The line of the request.
     pub(super) line: u64,
     pub(super) kind: WriteKind,
+    /// Whether it is unknown if the request was served. Such an answer never counts as delivered.
+    #[serde(default)]
+    pub(super) is_uncertain: bool,
+    /// What became of it, once that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delivery: Option<AnswerDelivery>,
+}
+
+impl SentAnswer {
+    /// Notes what became of a write that had this answer among its lines.
+    pub(super) fn note_write(&mut self, written: &Result<Vec<WriteReceipt>, WriteError>) {
+        let delivery = match written {
+            _ if self.is_uncertain => AnswerDelivery::Unknown,
+            Ok(receipts) => {
+                let id = WriteId::Line(self.line);
+                let mut own = receipts.iter().filter(|receipt| receipt.id == id);
+                // Under this id another answer was written before, so this one never will be.
+                if own.any(|receipt| receipt.kind != self.kind) {
+                    AnswerDelivery::Withdrawn
+                } else {
+                    AnswerDelivery::Delivered
+                }
+            }
+            // The line was sent twice, and what the first write found out is still true.
+            Err(_) if self.delivery.is_some() => return,
+            Err(WriteError::Full) => AnswerDelivery::Withdrawn,
+            // The agent ended meanwhile: some of it may have been in its pipe.
+            Err(WriteError::Gone | WriteError::Lost) => AnswerDelivery::Unknown,
+        };
+        self.delivery = Some(delivery);
+    }
 }
 
 impl From<&ManagedAgent> for PerformedDuties {
-    /// What one that is about to start knows: the turns of earlier runs are none of its business.
+    /// For a run that is about to start: the turns of earlier runs are not its duties.
     fn from(managed: &ManagedAgent) -> Self {
         Self {
             turn: managed.turns,
@@ -83,7 +115,7 @@ impl ConnectionState {
 
 #[cfg(test)]
 mod tests {
-    use countersign_agents::adapter::{RunRequest, WriteId};
+    use countersign_agents::adapter::RunRequest;
     use countersign_core::AgentId;
 
     use super::*;
@@ -98,6 +130,8 @@ mod tests {
         let told = SentAnswer {
             line: 7,
             kind: WriteKind::Allow,
+            is_uncertain: true,
+            delivery: Some(AnswerDelivery::Unknown),
         };
         let run = RunRequest {
             command: "ls".to_owned(),

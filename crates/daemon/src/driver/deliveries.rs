@@ -6,17 +6,16 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_agents::adapter::WriteId;
 use countersign_core::event::AnswerDelivery;
-use countersign_core::limits::TOLD_MS_HELD;
-use countersign_core::{Approval, Input};
+use countersign_core::limits::SETTLEMENTS_MS_HELD;
+use countersign_core::{Approval, Input, Seq};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::crash;
-use crate::service::Service;
+use crate::service::{Service, settle_input};
 
-use super::agent_connection::{AgentConnection, SentLines, SharedConnection};
+use super::agent_connection::{SentLines, SharedConnection, WriteOutcome};
 
 /// See the module.
 pub(super) struct Deliveries {
@@ -24,7 +23,8 @@ pub(super) struct Deliveries {
     connection: SharedConnection,
     tasks: TaskTracker,
     over: CancellationToken,
-    /// They go with the next commit of the output reader, or by themselves after a while.
+    /// They go with the next commit of the output reader, or by themselves after a while: a commit
+    /// of its own for each answer would double the commits of an agent that asks often.
     unsent_settlements: Mutex<Vec<Input>>,
 }
 
@@ -44,46 +44,44 @@ impl Deliveries {
         }
     }
 
-    /// Records what became of an answer once it is known. The caller still holds the lock under which
-    /// it sent the lines.
-    pub(super) fn record_when_written(
-        self: &Arc<Self>,
-        approval: &Approval,
-        connection: &AgentConnection,
-        sent: Option<SentLines>,
-    ) {
-        let Some(sent) = sent else {
-            return self.record(approval, AnswerDelivery::Withdrawn);
-        };
-        let answer = connection.performed.answers.get(&approval.opened);
-        let expected = answer.map(|answer| (WriteId::Line(answer.line), answer.kind));
+    /// Records what became of an answer once it is known.
+    pub(super) fn record_when_written(self: &Arc<Self>, approval: &Approval, sent: SentLines) {
         let (deliveries, approval) = (self.clone(), approval.clone());
         self.tasks.spawn(async move {
-            if let Ok(outcome) = sent.outcome(expected).await {
-                crash::point("answer_written");
-                deliveries.connection.lock().confirm(&outcome.names);
-                deliveries.record(&approval, outcome.delivery);
+            let Ok(outcome) = sent.outcome().await else {
+                return;
+            };
+            crash::point("answer_written");
+            let delivery = deliveries.confirm(&outcome, approval.opened);
+            // A checkpoint may be committed before this settlement is, and with it the state in which
+            // the line is confirmed. That state has the delivery too, so the next host settles the
+            // answer with what this one found out.
+            if let Some(delivery) = delivery {
+                deliveries.record(&approval, delivery);
             }
         });
     }
 
+    /// Confirms the lines of an answer; gives nothing if the answer was settled meanwhile.
+    fn confirm(&self, outcome: &WriteOutcome, answered: Seq) -> Option<AnswerDelivery> {
+        let mut connection = self.connection.lock();
+        connection.confirm(outcome);
+        connection.performed.answers.get(&answered)?.delivery
+    }
+
     /// Records what became of an answer, together with whatever is committed next.
     pub(super) fn record(self: &Arc<Self>, approval: &Approval, delivery: AnswerDelivery) {
-        let input = Input::SettleAnswer {
-            approval: approval.ask.id.clone(),
-            opened: approval.opened,
-            delivery,
-        };
         let is_first = {
             let mut unsent = self.unsent_settlements();
-            unsent.push(input);
+            unsent.push(settle_input(approval, delivery));
             unsent.len() == 1
         };
+        // One task sends all that is waiting when its time comes, so the first starts it.
         if is_first {
             let deliveries = self.clone();
             self.tasks.spawn(async move {
                 tokio::select! {
-                    () = tokio::time::sleep(Duration::from_millis(TOLD_MS_HELD)) => {}
+                    () = tokio::time::sleep(Duration::from_millis(SETTLEMENTS_MS_HELD)) => {}
                     () = deliveries.over.cancelled() => {}
                 }
                 deliveries.send_settlements().await;

@@ -10,16 +10,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use countersign_agents::adapter::{AgentCommand, PermissionAnswer, RequestId, WriteId};
-use countersign_core::event::{AnswerDelivery, ApprovalOutcome, TurnEnded};
+use countersign_core::event::{AnswerDelivery, ApprovalOutcome, PromptAttachment, TurnEnded};
 use countersign_core::{Approval, Duty, RunEvent, Seq};
 use tokio_util::task::TaskTracker;
 
-use crate::crash;
 use crate::duty_board::DutyReceiver;
 use crate::service::Service;
+use crate::{attachments, crash};
 
 use super::agent_connection::{AgentConnection, SharedConnection};
 use super::client_requests::ClientRequests;
+use super::connection_state::SentAnswer;
 use super::deliveries::Deliveries;
 use super::run::RunKey;
 
@@ -76,7 +77,11 @@ impl DutyPerformer {
                     mode,
                     model,
                 } => self.configure(*revision, mode.clone(), model.clone()),
-                Duty::Prompt { turn, messages } => self.prompt(*turn, messages),
+                Duty::Prompt {
+                    turn,
+                    messages,
+                    attachments,
+                } => self.prompt(*turn, messages, attachments),
                 Duty::Interrupt { turn } => self.interrupt(*turn),
             }
         }
@@ -94,15 +99,26 @@ impl DutyPerformer {
         self.handled_answers.retain(|opened| open.contains(opened));
     }
 
-    fn prompt(&self, turn: u32, messages: &[String]) {
+    fn prompt(&self, turn: u32, messages: &[String], attachments: &[PromptAttachment]) {
+        if self.connection.lock().performed.turn >= turn {
+            return;
+        }
+        // Read before the connection is locked, because other tasks need it meanwhile.
+        let attachments = attachments::load(attachments);
         let ordered = {
             let mut connection = self.connection.lock();
             if connection.performed.turn >= turn {
                 return;
             }
+            // Also if the adapter refuses it: the turn is then ended with the reason, and not tried
+            // again.
             connection.performed.turn = turn;
             let messages = messages.to_vec();
-            connection.order(AgentCommand::Prompt { turn, messages })
+            connection.order(AgentCommand::Prompt {
+                turn,
+                messages,
+                attachments,
+            })
         };
         crash::point("prompt_written");
         match ordered {
@@ -144,9 +160,9 @@ impl DutyPerformer {
             (sent, connection.unstarted_requests())
         };
         self.connection.confirm_when_written(sent);
-        // The protocol cancels asks for permission with their turn. Requests for files and terminals
-        // that wait for a decision were cancelled by the host as well, and an agent that still waits
-        // for one would never end its turn.
+        // The protocol cancels asks for permission with their turn. Requests for files and
+        // terminals that wait for a decision were cancelled by the host as well, and an agent that
+        // still waits for one would never end its turn.
         for request in waiting {
             self.requests.cancel(request, "the turn was interrupted");
         }
@@ -172,13 +188,14 @@ impl DutyPerformer {
 
     /// Tells the agent how its ask ended, or serves the request that was decided.
     fn answer(&mut self, approval: &Approval) {
+        // Every commit posts the whole list again, until the settlement is committed.
         if !self.handled_answers.insert(approval.opened) {
             return;
         }
         let request = RequestId(approval.ask.request.clone().unwrap_or_default());
         let mut connection = self.connection.lock();
-        if connection.performed.answers.contains_key(&approval.opened) {
-            return self.follow_sent_answer(approval, &connection);
+        if let Some(answer) = connection.performed.answers.get(&approval.opened) {
+            return self.follow_sent_answer(approval, answer, &connection);
         }
         if let Some(started) = connection.start_request(&request, &approval.ask.id) {
             drop(connection);
@@ -191,25 +208,27 @@ impl DutyPerformer {
         let answered = connection.answer(approval, to_permission_answer(approval));
         crash::point("answer_sent");
         match answered {
-            Ok(sent) => self
-                .deliveries
-                .record_when_written(approval, &connection, sent),
+            Ok(Some(sent)) => self.deliveries.record_when_written(approval, sent),
             // The agent took it back, or its turn is over.
-            Err(_) => self.deliveries.record(approval, AnswerDelivery::Withdrawn),
+            Ok(None) | Err(_) => self.deliveries.record(approval, AnswerDelivery::Withdrawn),
         }
     }
 
     /// An earlier host sent this answer. A line that it did not see confirmed is written again under
     /// its id, and the runner answers with what was written under that id first.
-    fn follow_sent_answer(&self, approval: &Approval, connection: &AgentConnection) {
-        let Some(answer) = connection.performed.answers.get(&approval.opened) else {
-            return;
-        };
+    fn follow_sent_answer(
+        &self,
+        approval: &Approval,
+        answer: &SentAnswer,
+        connection: &AgentConnection,
+    ) {
+        if let Some(delivery) = answer.delivery {
+            return self.deliveries.record(approval, delivery);
+        }
         match connection.resend_line(&WriteId::Line(answer.line)) {
-            Some(sent) => self
-                .deliveries
-                .record_when_written(approval, connection, Some(sent)),
-            None => self.deliveries.record(approval, AnswerDelivery::Delivered),
+            Some(sent) => self.deliveries.record_when_written(approval, sent),
+            // The runner can no longer be asked about a line that nobody kept.
+            None => self.deliveries.record(approval, AnswerDelivery::Unknown),
         }
     }
 }

@@ -14,8 +14,8 @@ fn is_host_variable(name: &str) -> bool {
         )
 }
 
-/// What an agent's process is started with: the host's environment, what was asked for, and the
-/// values that are nobody else's business. The last word about a name counts.
+/// What an agent's process is started with: the host's environment, the variables that were asked
+/// for, and the values that are not recorded. A later value of a name replaces an earlier one.
 pub(super) fn build_environment(
     host: impl Iterator<Item = (OsString, OsString)>,
     wanted: &[EnvVar],
@@ -23,6 +23,7 @@ pub(super) fn build_environment(
 ) -> Vec<(OsString, OsString)> {
     let host = host.filter(|(name, _)| !name.to_str().is_some_and(is_host_variable));
     let mut env: Vec<(OsString, OsString)> = host.collect();
+    // A name without a value is the caller's own value, which comes with `secrets`, or the host's.
     let given = wanted.iter().filter_map(|var| {
         let value = var.value.clone()?;
         Some((var.name.clone(), value))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use countersign_agents::adapter::SessionSpec;
 use countersign_agents::catalog::{self, ResolvedAgent};
 use countersign_agents::runner::RunnerRecord;
-use countersign_agents::{TreeRecord, protocols, worktree};
+use countersign_agents::{LaunchError, TreeRecord, protocols, worktree};
 use countersign_core::event::{ProcessKey, SpawnOptions};
 use countersign_core::{AgentId, Json, ManagedAgent, ManagedInput, RunEvent};
 
@@ -220,11 +220,55 @@ pub(super) fn session_spec(
         allowed_tools: options.allowed_tools.clone(),
         disallowed_tools: options.disallowed_tools.clone(),
         mcp_servers: service.runners().tools.iter().cloned().collect(),
+        given_servers: options.mcp_servers.clone(),
     }
 }
 
 fn no_command() -> LaunchFailure {
     LaunchFailure("there is no command to start".to_owned())
+}
+
+/// Refuses a start that is known to fail before anything is recorded or started.
+pub(crate) async fn check_launch(
+    options: &SpawnOptions,
+    secrets: Vec<(String, String)>,
+) -> Result<(), String> {
+    let wanted = options.clone();
+    // On a blocking thread: a folder can lie on a mount that does not answer.
+    let checking = tokio::task::spawn_blocking(move || check_files(&wanted, secrets));
+    let checked = checking.await;
+    checked.unwrap_or_else(|error| Err(error.to_string()))?;
+    if options.worktree.is_some() {
+        let checked = worktree::check_repository(Path::new(&options.cwd)).await;
+        checked.map_err(|error| countersign_core::error_chain(&error))?;
+    }
+    Ok(())
+}
+
+fn check_files(options: &SpawnOptions, secrets: Vec<(String, String)>) -> Result<(), String> {
+    let env = environment::build_environment(std::env::vars_os(), &options.env, secrets);
+    let command = find_command(options, &env).map_err(|LaunchFailure(message)| message)?;
+    let cwd = PathBuf::from(&options.cwd);
+    let program = PathBuf::from(command.first().map_or("", String::as_str));
+    if !cwd.is_dir() {
+        return Err(LaunchError::BadFolder { program, cwd }.to_string());
+    }
+    if !is_present(&program, &cwd, &env) {
+        return Err(LaunchError::NotFound { program }.to_string());
+    }
+    Ok(())
+}
+
+/// Whether the system would find a program of that name, started in `cwd` with this environment.
+fn is_present(program: &Path, cwd: &Path, env: &[(OsString, OsString)]) -> bool {
+    if program.components().count() > 1 {
+        return cwd.join(program).exists();
+    }
+    let path = env.iter().find(|(name, _)| name == "PATH");
+    // Without a PATH the system has one of its own, which is not known here.
+    path.is_none_or(|(_, path)| {
+        std::env::split_paths(path).any(|folder| cwd.join(folder).join(program).exists())
+    })
 }
 
 /// The command that was given, or the one the catalog finds where the agent's own programs are. A

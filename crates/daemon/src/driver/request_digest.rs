@@ -1,7 +1,6 @@
 //! What an allowed ask stands for, to the byte: digests of commands to run and files to write.
 //!
-//! Invariant: two requests have the same digest only if the same would happen. Parts are told apart
-//! by their lengths, so that nothing can slip from one into the other.
+//! Invariant: two requests have the same digest only if the same would happen.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -42,6 +41,7 @@ pub(super) fn digest_write(path: &Path, content: &str, old: Option<&str>) -> Str
 fn hash(parts: &[String]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
+        // Without the length `a` + `bc` and `ab` + `c` would be the same request.
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }

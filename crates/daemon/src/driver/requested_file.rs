@@ -33,6 +33,7 @@ impl<T> RequestedFile<T> {
         match self {
             Self::Here(file) => Ok(file),
             Self::Outside { asked, real } => {
+                // Only the file that was shown: if the path leads elsewhere by now, it is refused.
                 let roots = roots.clone().admit_exact(real);
                 open(&asked, &roots)
             }

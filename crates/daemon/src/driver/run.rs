@@ -103,23 +103,19 @@ impl Run {
         identity: &RunIdentity<'_>,
         connected: RunnerConnection,
     ) -> Result<(Self, OutputReader, mpsc::Receiver<LinkEvent>), RestoreError> {
-        let RunIdentity { agent, managed, .. } = *identity;
-        let (service, key) = (
-            service.clone(),
-            RunKey {
-                agent: agent.clone(),
-                number: managed.run,
-            },
-        );
+        let managed = identity.managed;
+        let key = RunKey {
+            agent: identity.agent.clone(),
+            number: managed.run,
+        };
         let state = connected.state.unwrap_or_else(|| ConnectionState {
             performed: managed.into(),
             ..ConnectionState::default()
         });
         let adapter = protocols::restore_adapter(connected.record.protocol, &state.adapter)?;
-        let link = connected.link;
+        let (link, offset) = (connected.link, connected.offset);
         let (tasks, over) = (TaskTracker::new(), CancellationToken::new());
-        let connection =
-            AgentConnection::new(link.sender.clone(), adapter, state, connected.offset);
+        let connection = AgentConnection::new(link.sender.clone(), adapter, state, offset);
         let connection = SharedConnection::new(connection, tasks.clone());
         let deliveries = Arc::new(Deliveries::new(
             service.clone(),
@@ -136,25 +132,6 @@ impl Run {
             tasks: tasks.clone(),
             over: over.clone(),
         });
-        let is_ready = matches!(managed.run_state, RunState::Ready | RunState::Stopping);
-        let (ready_sender, ready) = watch::channel(is_ready);
-        let (fatal_sender, fatal) = watch::channel(None);
-        let parts = ReaderParts {
-            service: service.clone(),
-            key: key.clone(),
-            caller: agent_caller(agent, identity.name),
-            ask_timeout_ms: managed.options.ask_timeout_ms,
-            connection: connection.clone(),
-            deliveries: deliveries.clone(),
-            requests: requests.clone(),
-            ready: ready_sender,
-            fatal: fatal_sender,
-        };
-        let start = ReaderStart {
-            log: link.log,
-            offset: connected.offset,
-            in_turn: managed.turn.is_some(),
-        };
         let performer = DutyPerformer::new(
             service.clone(),
             key.clone(),
@@ -163,8 +140,11 @@ impl Run {
             requests.clone(),
             tasks.clone(),
         );
+        let is_ready = matches!(managed.run_state, RunState::Ready | RunState::Stopping);
+        let (ready_sender, ready) = watch::channel(is_ready);
+        let (fatal_sender, fatal) = watch::channel(None);
         let run = Self {
-            service,
+            service: service.clone(),
             key,
             connection,
             deliveries,
@@ -175,7 +155,32 @@ impl Run {
             tasks,
             over,
         };
+        let start = ReaderStart {
+            log: link.log,
+            offset,
+            in_turn: managed.turn.is_some(),
+        };
+        let parts = run.reader_parts(identity, ready_sender, fatal_sender);
         Ok((run, OutputReader::new(parts, start), link.events))
+    }
+
+    fn reader_parts(
+        &self,
+        identity: &RunIdentity<'_>,
+        ready: watch::Sender<bool>,
+        fatal: watch::Sender<Option<String>>,
+    ) -> ReaderParts {
+        ReaderParts {
+            service: self.service.clone(),
+            key: self.key.clone(),
+            caller: agent_caller(identity.agent, identity.name),
+            ask_timeout_ms: identity.managed.options.ask_timeout_ms,
+            connection: self.connection.clone(),
+            deliveries: self.deliveries.clone(),
+            requests: self.requests.clone(),
+            ready,
+            fatal,
+        }
     }
 
     /// Sends what has to be sent before anything is read: a line that is read may be the answer to it.
@@ -191,8 +196,8 @@ impl Run {
             self.connection.confirm_when_written(sent.ok().flatten());
         }
         let left = self.connection.lock().waiting_requests();
-        let resent = self.connection.lock().resend_unwritten();
-        self.connection.confirm_when_written(resent);
+        // Before anything new: the order in the pipe is the order in which it was decided.
+        self.connection.resend_unwritten();
         if !left.is_empty() {
             let asks = RecordedAsks::load(&self.service, &self.key.agent).await;
             self.requests.resume(left, &asks.with_covered(managed));
@@ -215,7 +220,9 @@ impl Run {
         let mut reader = self.tasks.spawn(reading.in_current_span());
         let reason = self.wait_until_over(&mut reader, duties, shutdown).await;
         let outcome = self.finish(reason, reader).await;
+        // First, because some tasks wait for it: a wait for a terminal's exit has no other end.
         self.over.cancel();
+        // Before the caller records the end of the run, which settles as unknown whatever is owed.
         self.deliveries.send_settlements().await;
         self.tasks.close();
         self.tasks.wait().await;
@@ -259,6 +266,7 @@ impl Run {
 
     async fn finish(&self, reason: RunStopReason, reader: JoinHandle<ReaderExit>) -> RunOutcome {
         let (end, message) = match reason {
+            // Nothing is stopped: the process ended by itself, or the link to it is lost.
             RunStopReason::OutputEnded(exit) => return self.conclude(*exit, None),
             RunStopReason::HostEnds => {
                 // The agent goes on. What was not committed is read again by the next host.

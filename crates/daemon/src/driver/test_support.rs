@@ -225,7 +225,7 @@ impl Adapter for LineAdapter {
 
     fn apply_command(&mut self, command: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {
         match command {
-            AgentCommand::Prompt { turn, messages } => Ok(vec![AgentWrite::own(
+            AgentCommand::Prompt { turn, messages, .. } => Ok(vec![AgentWrite::own(
                 "prompt",
                 turn,
                 messages.concat().into_bytes(),
@@ -431,6 +431,21 @@ impl TestRun {
         let ask = self.open_asks().await.remove(0);
         host::approve(&self.service, ask.ask.id.clone()).await;
         ask
+    }
+
+    /// Waits until every line is confirmed. The settlements that follow from that are lost, as if the
+    /// host was killed right after it committed a checkpoint.
+    pub(super) async fn confirm_all_and_lose_settlements(&self) {
+        loop {
+            let snapshot = self.connection.lock().snapshot();
+            let state: ConnectionState = serde_json::from_str(snapshot.state.text()).unwrap();
+            let is_sent = !state.performed.answers.is_empty();
+            if is_sent && state.unwritten.is_empty() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        self.deliveries.take_settlements();
     }
 
     /// Waits until everything that was begun is done and recorded.

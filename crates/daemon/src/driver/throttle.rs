@@ -1,5 +1,5 @@
-//! The pace at which one agent is heard. A loud one waits in its own pipe, so that hearing it leaves
-//! the machine to whoever asks meanwhile.
+//! How fast the output of one agent is read. An agent that writes more waits in its own pipe, so
+//! that reading it leaves the processors to everybody else.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl OutputThrottle {
         }
     }
 
-    /// Counts a line. Gives the time until which nothing more is heard, if it was too much at once.
+    /// Counts a line. Gives the time until which nothing more is read, if it was too much at once.
     pub(super) fn count_line(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
         self.lines += 1;
         self.bytes += bytes;
@@ -30,6 +30,8 @@ impl OutputThrottle {
             return None;
         }
         let rest = self.since + Duration::from_millis(PACE_MS);
+        // From `now` if that is later: time in which the agent was silent is not saved up for a
+        // burst.
         *self = Self::begin(rest.max(now));
         (rest > now).then_some(rest)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use countersign_agents::adapter::AgentReport;
 use countersign_core::AgentId;
 use countersign_core::event::{AgentReported, TranscriptEntry};
-use countersign_core::limits::{STORY_BYTES_HELD, STORY_ENTRIES_HELD, STORY_MS_HELD};
+use countersign_core::limits::{
+    TRANSCRIPT_BYTES_HELD, TRANSCRIPT_ENTRIES_HELD, TRANSCRIPT_MS_HELD,
+};
 use tokio::time::Instant;
 
 /// See the module.
@@ -35,7 +37,7 @@ impl TranscriptBuffer {
         self.add(TranscriptEntry::Notice { text: text.into() });
     }
 
-    /// Only the newest word about each thing counts.
+    /// Only the newest value of each field counts.
     pub(super) fn report(&mut self, report: AgentReport) {
         self.begin();
         let held = std::mem::take(&mut self.report);
@@ -54,18 +56,19 @@ impl TranscriptBuffer {
 
     /// Whether it must be committed before more is added.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= STORY_BYTES_HELD || self.entries.len() >= STORY_ENTRIES_HELD
+        self.bytes >= TRANSCRIPT_BYTES_HELD || self.entries.len() >= TRANSCRIPT_ENTRIES_HELD
     }
 
     /// When it is committed at the latest.
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.since?;
-        Some(since + Duration::from_millis(STORY_MS_HELD))
+        Some(since + Duration::from_millis(TRANSCRIPT_MS_HELD))
     }
 
     /// What was said, to be committed with what comes next.
     pub(super) fn take(&mut self) -> Vec<TranscriptEntry> {
         self.bytes = 0;
+        // A report that is still held keeps the time since when something waits.
         if self.report == AgentReport::default() {
             self.since = None;
         }

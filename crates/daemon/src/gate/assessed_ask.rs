@@ -12,6 +12,7 @@ use countersign_rules::{
     SuggestedRule, ToolAction, ToolRequest, Verdict, VerdictPart, assess, judge, suggest,
 };
 
+use super::RuleNames;
 use crate::rulebook::{DirRules, RuleLayer, Rulebook};
 
 /// What verdicts call the host's own layer.
@@ -85,9 +86,12 @@ impl AssessedAsk {
         let given = facts.input.as_ref();
         let exact = given.and_then(Json::parse_unique_keys);
         let ambiguous = given.is_some() && exact.is_none();
-        // Of several readings one is enough to deny.
+        // With a key twice programs differ in which value counts. Of several readings one is enough
+        // to deny.
         let input = exact.or_else(|| serde_json::from_str(given?.text()).ok());
         let own = input.as_ref().and_then(|input| input.get("cwd")?.as_str());
+        // What the asker says comes first. A folder in the input is the agent's choice; if it lies
+        // in another project, `OtherProjectAssessment` has that project's denies count as well.
         let known = [facts.cwd.as_deref(), own, facts.project.as_deref()];
         let cwd = known
             .into_iter()
@@ -123,16 +127,14 @@ impl AssessedAsk {
         &self,
         rulebook: &Rulebook,
         grants: &RuleSet,
-        names: &[String],
+        names: &RuleNames,
     ) -> Vec<SuggestedRule> {
-        let is_for = |entry: &RuleEntry| is_for(entry, names);
         let grants = LayerView {
             rules: grants,
             admits: &|_| true,
             allows: &LayerAllows::Count,
         };
-        let layers = self.layers(&is_for, grants);
-        self.suggest_beside(rulebook, &layers)
+        self.suggest_beside(rulebook, &self.layers(&|entry| names.admit(entry), grants))
     }
 
     /// Rules that would allow it if there were no others, the narrowest first.
@@ -141,6 +143,8 @@ impl AssessedAsk {
     }
 
     fn suggest_beside(&self, rulebook: &Rulebook, layers: &[LayerView<'_>]) -> Vec<SuggestedRule> {
+        // No rule allows such an ask, so whoever took a suggestion would be asked again all the
+        // same.
         if self.ambiguous || self.other_project.is_some() {
             return Vec::new();
         }
@@ -206,6 +210,8 @@ impl AncestorAssessment {
     ) -> Vec<Self> {
         let assessments = ancestors.iter().map(|(agent, folder)| {
             let rules = rulebook.rules_for(Some(folder));
+            // Relative paths of the request still begin where it would run; only the anchors of the
+            // rules, project and home, are the ancestor's.
             let place = RequestPlace {
                 cwd: request.place.cwd.clone(),
                 ..rules.place.clone()
@@ -249,12 +255,11 @@ impl OtherProjectAssessment {
         };
         let folder = resolve_folder(directory, &request.place)?;
         let rules = rulebook.rules_for(Some(&folder));
-        // Worktrees of one repository are one project, and have a rule file each.
-        let root = |rules: &DirRules| {
-            let project = rules.project.clone()?;
-            Some((project, rules.place.project.clone()))
-        };
-        if root(&rules) == root(own) {
+        // Worktrees of one repository are one project, and have a rule file each. Two folders
+        // without a project are the same here: no rule file tells them apart.
+        let is_same = rules.project == own.project
+            && (own.project.is_none() || rules.place.project == own.place.project);
+        if is_same {
             return None;
         }
         let there = ToolRequest {
@@ -271,9 +276,11 @@ impl OtherProjectAssessment {
 
     /// That project's denies hold, and what its agent's rules allow is not theirs to allow there.
     fn tighten(&self, mut verdict: Verdict) -> Verdict {
-        let is_for = |entry: &RuleEntry| entry.is_for(None);
+        // A rule for one agent by name means an agent of that project, which this one is not.
         let layers = self.rules.layers.iter();
-        let layers: Vec<_> = layers.map(|layer| file_layer(layer, &is_for)).collect();
+        let layers: Vec<_> = layers
+            .map(|layer| file_layer(layer, &|entry| entry.is_for(None)))
+            .collect();
         let there = judge(&self.assessment, &self.rules.floor, &layers);
         if there.effect == Effect::Deny && verdict.effect < Effect::Deny {
             return there;
@@ -307,11 +314,6 @@ fn in_another_project(folder: &str) -> VerdictPart {
         reason: Some("it would run in another project than its agent's".to_owned()),
         floor: false,
     }
-}
-
-/// Whether a rule of a file is for everybody, or for an agent with one of these names.
-pub(super) fn is_for(entry: &RuleEntry, names: &[String]) -> bool {
-    entry.is_for(None) || names.iter().any(|name| entry.is_for(Some(name)))
 }
 
 /// The host's own layer, where it counts.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use countersign_core::event::{AgentRole, GrantScope, SpawnOptions};
 use countersign_core::{
-    Caller, ConnectionPresence, CreateGrant, DecisionContext, GrantDraft, Input, Json,
-    ManagedInput, SpawnAgent, decide,
+    ApprovalAnswer, ApprovalId, AskRequest, Caller, ConnectionPresence, CreateGrant,
+    DecisionContext, GrantDraft, Input, Json, ManagedInput, Principal, PrincipalKey,
+    ResolveApproval, Role, SpawnAgent, decide, own_tool_name,
 };
 use tempfile::TempDir;
 
@@ -36,6 +37,7 @@ impl World {
             ..SpawnOptions::default()
         };
         world.feed(Input::Managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+            attachments: Vec::new(),
             caller: Caller::host(),
             id: lead(),
             name: Some("lead".to_owned()),
@@ -78,6 +80,22 @@ impl World {
     }
 
     fn grant(&mut self, effect: Effect, rule: &str, session: Option<AgentId>) {
+        let scope = GrantScope {
+            session,
+            ..GrantScope::default()
+        };
+        self.grant_in(effect, rule, scope);
+    }
+
+    fn grant_to_name(&mut self, effect: Effect, rule: &str, name: &str) {
+        let scope = GrantScope {
+            agent: Some(name.to_owned()),
+            ..GrantScope::default()
+        };
+        self.grant_in(effect, rule, scope);
+    }
+
+    fn grant_in(&mut self, effect: Effect, rule: &str, scope: GrantScope) {
         let id = format!("{effect:?} {rule}");
         self.feed(Input::CreateGrant(CreateGrant {
             caller: Caller::host(),
@@ -85,15 +103,54 @@ impl World {
             draft: GrantDraft {
                 rule: rule.to_owned(),
                 effect,
-                scope: GrantScope {
-                    session,
-                    ..GrantScope::default()
-                },
+                scope,
                 expires_in_ms: None,
                 uses: None,
                 origin: None,
             },
         }));
+    }
+
+    /// The orchestrator starts the child, under a name that it chose.
+    fn spawn_child(&mut self, name: &str) {
+        let caller = Caller {
+            principal: Arc::new(Principal {
+                role: Role::Agent(lead()),
+                name: "lead".into(),
+                key: PrincipalKey::new("lead"),
+            }),
+            client: None,
+        };
+        let ask = ApprovalId::new("spawn");
+        self.feed(Input::RequestApproval(Box::new(AskRequest {
+            tool: Some(own_tool_name("spawn_agent")),
+            ..AskRequest::new(caller.clone(), ask.clone(), "start an agent")
+        })));
+        self.feed(Input::ResolveApproval(ResolveApproval {
+            caller: Caller::host(),
+            approval: ask.clone(),
+            answer: ApprovalAnswer {
+                resolution: "approve".to_owned(),
+                ..ApprovalAnswer::default()
+            },
+            grant_ids: Vec::new(),
+            delegated: None,
+        }));
+        let options = SpawnOptions {
+            agent: Some("claude".to_owned()),
+            cwd: self.text("lead"),
+            allowed_by: Some(ask),
+            ..SpawnOptions::default()
+        };
+        self.feed(Input::Managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+            attachments: Vec::new(),
+            caller,
+            id: child(),
+            name: Some(name.to_owned()),
+            kind: "claude".to_owned(),
+            options,
+            prompt: None,
+        }))));
     }
 
     /// What is said of a command in the child's folder, with its orchestrator above it or without.
@@ -116,16 +173,19 @@ impl World {
             ..AskFacts::default()
         };
         let assessed = AssessedAsk::assess(&book, &unread);
-        let child = AgentId::new("child");
         let judged = self
             .gate
-            .judge(&self.state, &assessed, Some(&child), Timestamp(1));
+            .judge(&self.state, &assessed, Some(&child()), Timestamp(1));
         judged.verdict.effect
     }
 }
 
 fn lead() -> AgentId {
     AgentId::new("lead")
+}
+
+fn child() -> AgentId {
+    AgentId::new("child")
 }
 
 #[test]
@@ -158,4 +218,43 @@ fn a_childs_own_denies_hold_and_its_grants_count() {
     assert_eq!(world.says("ls", true), Effect::Deny);
     world.grant(Effect::Allow, "Bash(pwd)", None);
     assert_eq!(world.says("pwd", true), Effect::Allow);
+}
+
+/// An orchestrator could take any name that a person has rules for.
+#[test]
+fn a_name_that_an_orchestrator_chose_is_allowed_nothing() {
+    let mut world = World::new();
+    world.write(
+        "rules.toml",
+        "[[rule]]\nallow = \"Bash(ls)\"\nagent = \"builder\"\n",
+    );
+    world.grant_to_name(Effect::Allow, "Bash(pwd)", "builder");
+    world.spawn_child("builder");
+    for below in [true, false] {
+        assert_eq!(world.says("ls", below), Effect::Ask);
+        assert_eq!(world.says("pwd", below), Effect::Ask);
+    }
+    world.feed(Input::Managed(ManagedInput::Rename {
+        caller: Caller::host(),
+        agent: child(),
+        name: "builder".to_owned(),
+    }));
+    assert_eq!(world.says("ls", true), Effect::Allow);
+    assert_eq!(world.says("pwd", true), Effect::Allow);
+}
+
+/// A person who sees an agent under its name denies it something by that name.
+#[test]
+fn a_name_that_an_orchestrator_chose_is_denied_what_the_name_is() {
+    let mut world = World::new();
+    world.write(
+        "rules.toml",
+        "allow = [\"Bash(ls)\", \"Bash(pwd)\"]\n\
+         [[rule]]\ndeny = \"Bash(ls)\"\nagent = \"builder\"\n",
+    );
+    world.spawn_child("builder");
+    assert_eq!(world.says("pwd", true), Effect::Allow);
+    world.grant_to_name(Effect::Deny, "Bash(pwd)", "builder");
+    assert_eq!(world.says("ls", true), Effect::Deny);
+    assert_eq!(world.says("pwd", true), Effect::Deny);
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use countersign_rules::{Effect, Floor, LayerAllows, LayerView, RequestPlace, RuleRef, RuleSet};
+use countersign_rules::{
+    Effect, Floor, LayerAllows, LayerView, RequestPlace, RuleArea, RuleEntry, RuleRef, RuleSet,
+};
 
 /// Everything that rule files say about one working directory.
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ impl DirRules {
             listed.extend(layer.rules.entries().map(|entry| ListedRule {
                 rule: entry.to_ref(),
                 counts: loosens || entry.effect != Effect::Allow,
+                area: entry.area,
             }));
         }
         listed
@@ -51,7 +54,8 @@ impl DirRules {
         operator_name: Option<&str>,
         judge: impl FnOnce(&[LayerView<'_>]) -> T,
     ) -> T {
-        let admits = |entry: &countersign_rules::RuleEntry| entry.is_for(operator_name);
+        // Handed over and not returned: the views borrow the closure that filters by name.
+        let admits = |entry: &RuleEntry| entry.is_for(operator_name);
         let layers: Vec<_> = self
             .layers
             .iter()
@@ -72,6 +76,8 @@ pub struct ListedRule {
     pub rule: RuleRef,
     /// Whether it counts now.
     pub counts: bool,
+    /// Where it counts.
+    pub area: RuleArea,
 }
 
 /// Something a person should know about a rule file.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use countersign_core::hex;
 use countersign_core::limits::RULE_FILE_BYTES_MAX;
-use countersign_rules::{EntryKind, FileFacts, FolderEntry};
+use countersign_rules::{EntryKind, FileFacts, FileText, FolderEntry};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
@@ -23,6 +23,9 @@ const RETRIES_MAX: usize = 3;
 
 /// More entries of one folder than this are not read for one wildcard.
 const FOLDER_ENTRIES_MAX: usize = 20_000;
+
+/// Longer files of git than this are not read.
+const TEXT_BYTES_MAX: u64 = 256 * 1024;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +103,7 @@ impl WatchedFile {
         let unchanged = match std::fs::metadata(&self.path) {
             Ok(found) => {
                 let stamp = FileStamp::of(&found);
+                // Two writes within the grain of the file system's times have the same stamp.
                 self.stamp.as_ref() == Some(&stamp) && stamp.is_settled()
             }
             // What cannot be looked at, or is a link that leads nowhere, is not absent.
@@ -127,6 +131,7 @@ impl WatchedFile {
             }
             std::thread::sleep(RETRY_DELAY);
             let again = read_file(&self.path, self.within.as_deref());
+            // A file that is absent twice may still be between an editor's remove and rename.
             let still = again.0.is_some() && again == last;
             last = again;
             if still {
@@ -143,14 +148,21 @@ pub(super) fn is_absent(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_err_and(|error| nothing.contains(&error.kind()))
 }
 
+/// Opens whatever has this name, without waiting. The path may be anything in a folder that an agent
+/// can write to: opening a pipe would wait for its other end, and opening a terminal could make it
+/// the host's.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
 /// Reads a regular file of a bounded size; nothing here waits for a pipe or a device.
 fn read_file(path: &Path, within: Option<&Path>) -> (Option<FileStamp>, FileContent) {
     let unreadable =
         |error: &io::Error| FileContent::Unreadable(format!("it cannot be read: {error}"));
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
+    let file = match open_at_once(path) {
+        Ok(file) => file,
+        Err(error) if is_no_folder(&error) => {
             // A link that leads nowhere is there, and means something.
             let content = if is_absent(path) {
                 FileContent::Absent
@@ -163,7 +175,7 @@ fn read_file(path: &Path, within: Option<&Path>) -> (Option<FileStamp>, FileCont
             let stamp = std::fs::metadata(path)
                 .ok()
                 .map(|found| FileStamp::of(&found));
-            return (stamp, unreadable(&error.into()));
+            return (stamp, unreadable(&error));
         }
     };
     let found = match file.metadata() {
@@ -177,6 +189,8 @@ fn read_file(path: &Path, within: Option<&Path>) -> (Option<FileStamp>, FileCont
             FileContent::Unreadable("it is no regular file".into()),
         );
     }
+    // A repository could otherwise have a file from elsewhere read as its rules, and parts of it
+    // shown in the messages about them.
     if let Err(why) = stays_within(path, within) {
         return (stamp, FileContent::Unreadable(why));
     }
@@ -196,6 +210,7 @@ fn stays_within(path: &Path, within: Option<&Path>) -> Result<(), String> {
 }
 
 fn read_text(file: File) -> io::Result<FileContent> {
+    // One more than may be: otherwise a file that is too long would look like one that just fits.
     let bound = RULE_FILE_BYTES_MAX as u64 + 1;
     let mut bytes = Vec::new();
     file.take(bound).read_to_end(&mut bytes)?;
@@ -243,6 +258,7 @@ impl FileFacts for DiskFacts {
         };
         let mut found = Vec::new();
         for entry in entries {
+            // All or nothing: a list that was cut short would hide a name that a deny holds.
             if found.len() >= FOLDER_ENTRIES_MAX {
                 return None;
             }
@@ -250,6 +266,30 @@ impl FileFacts for DiskFacts {
         }
         Some(found)
     }
+
+    fn read_text(&self, path: &str) -> FileText {
+        match read_small_text(Path::new(path)) {
+            Ok(text) => text,
+            Err(_) if is_absent(Path::new(path)) => FileText::Absent,
+            Err(_) => FileText::Unknown,
+        }
+    }
+}
+
+fn read_small_text(path: &Path) -> io::Result<FileText> {
+    let file = open_at_once(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Ok(FileText::Folder);
+    }
+    if !found.is_file() {
+        return Ok(FileText::Unknown);
+    }
+    let mut bytes = Vec::new();
+    file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let is_whole = bytes.len() as u64 <= TEXT_BYTES_MAX;
+    let text = String::from_utf8(bytes).ok().filter(|_| is_whole);
+    Ok(text.map_or(FileText::Unknown, FileText::Text))
 }
 
 fn is_no_folder(error: &io::Error) -> bool {

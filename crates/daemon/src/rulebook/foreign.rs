@@ -95,6 +95,7 @@ impl ForeignFiles {
             for found in self
                 .search_paths
                 .find_files(tool, root, &self.files)
+                // The error is met again in `add_tool`, where it suspends what would be allowed.
                 .unwrap_or_default()
             {
                 let PolicyFile { path, within, .. } = found;
@@ -147,10 +148,14 @@ impl ForeignFiles {
                 }
                 Err(why) => additions.suspend(tool, why),
             }
+            // Beside what the file holds now: a file that broke may have lost a deny in the broken
+            // part.
             additions
                 .layers
                 .extend(self.remembered_layer(&candidate.path));
         }
+        // Two policies, read apart: ranks are compared within one policy only, so that no file
+        // which nobody trusted outranks a deny of one that counts.
         let policy = self.parse_cached(tool, &counting);
         additions.add_policy(&policy, LayerAllows::Count);
         let policy = self.parse_cached(tool, &strange);
@@ -171,6 +176,8 @@ impl ForeignFiles {
     ) -> Result<Option<PolicySource>, String> {
         let path = candidate.path.display().to_string();
         match self.files.get(&candidate.path).map(WatchedFile::content) {
+            // Unlike with our own files, a deny goes with the file: its tool no longer has it
+            // either.
             None | Some(FileContent::Absent) => {
                 self.last_good.remove(&candidate.path);
                 Ok(None)

@@ -61,6 +61,7 @@ impl OwnFile {
         }
         match self.watched.content().clone() {
             FileContent::Absent => self.note_removed(),
+            // A file that breaks leaves `parsed` as it was: its denies still count.
             FileContent::Unreadable(message) => self.note_broken(vec![FileProblem {
                 line: None,
                 message,
@@ -144,6 +145,7 @@ impl OwnFile {
 
     /// Its path and the digest of its content, if it would loosen something.
     pub(super) fn untrusted_content(&self) -> Option<(String, String)> {
+        // What a broken file would loosen does not count, so nobody is asked to trust it.
         let good = self.parsed.as_ref().filter(|_| self.failure.is_none())?;
         let allows = good
             .rules
@@ -162,6 +164,7 @@ impl OwnFile {
             });
         }
         let good = self.parsed.as_ref()?;
+        // A project's file that was removed: what it allowed is not allowed any more.
         if self.failure.is_some() {
             return self.strict_layer();
         }

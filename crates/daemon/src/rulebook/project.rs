@@ -29,6 +29,8 @@ pub(super) struct ProjectRoot {
 impl ProjectRoot {
     /// Looks outwards from a folder. `has_rules` says whether a folder has a rule file, or had one.
     pub(super) fn find(cwd: &Path, has_rules: impl Fn(&Path) -> bool) -> Option<Self> {
+        // Links are followed first: otherwise a link into a project would be a way around its
+        // rules.
         let real = real_path(cwd);
         let mut found: Option<Self> = None;
         for folder in real.ancestors() {
@@ -87,6 +89,7 @@ fn worktree_of(dot_git: &Path) -> Option<PathBuf> {
 /// The line in one of git's pointer files.
 fn read_pointer(path: &Path) -> Option<String> {
     let found = std::fs::symlink_metadata(path).ok()?;
+    // Not followed: a link could make another repository's pointer this folder's own.
     if !found.is_file() {
         return None;
     }

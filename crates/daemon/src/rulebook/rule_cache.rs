@@ -75,6 +75,8 @@ impl RuleCache {
     /// The rules of a working directory; an empty path stands for an unknown one.
     pub(super) fn rules_for(&mut self, cwd: &str) -> Arc<DirRules> {
         if let Some(cached) = self.dirs.get(cwd) {
+            // Both: time, because files change without anybody saying so; and the revision, because
+            // another directory's check may just have found that a shared file changed.
             let fresh = cached.checked_at.elapsed() < RULES_FRESH;
             if fresh && cached.revision == self.revision {
                 return Arc::clone(&cached.rules);
@@ -94,6 +96,7 @@ impl RuleCache {
 
     /// Says which contents a person trusted.
     pub(super) fn set_trusted(&mut self, trusted: HashSet<(String, String)>) {
+        // Only if it changed: every new revision has all open asks judged again.
         if self.trusted != trusted {
             self.trusted = trusted;
             self.revision += 1;
@@ -131,6 +134,8 @@ impl RuleCache {
         if self.foreign.refresh(self.user.foreign_tools(), root) {
             self.revision += 1;
         }
+        // Taken after the files were read, which can wait for a disk: else what was just read would
+        // already count as old.
         let looked = Instant::now();
         if let Some(cached) = self.dirs.get_mut(cwd) {
             cached.checked_at = looked;
@@ -165,16 +170,20 @@ impl RuleCache {
     }
 
     fn find_project(&self, cwd: &str) -> Option<ProjectRoot> {
-        let has_rules = |folder: &Path| {
-            let file = folder.join(PROJECT_FILE);
-            if file == self.config.user_file {
-                return false;
-            }
-            self.projects.contains_key(folder) || !is_absent(&file)
-        };
         let cwd = Path::new(cwd);
         cwd.is_absolute()
-            .then(|| ProjectRoot::find(cwd, has_rules))?
+            .then(|| ProjectRoot::find(cwd, |folder| self.has_rules(folder)))?
+    }
+
+    fn has_rules(&self, folder: &Path) -> bool {
+        let file = folder.join(PROJECT_FILE);
+        // The user's own file may be at this very path below the home. It counts everywhere, and
+        // must not make a project of the whole home.
+        if file == self.config.user_file {
+            return false;
+        }
+        // A file that was removed still counts here: its denies hold until the host restarts.
+        self.projects.contains_key(folder) || !is_absent(&file)
     }
 
     fn refresh_projects(&mut self, project: Option<&ProjectRoot>) {
@@ -190,6 +199,8 @@ impl RuleCache {
             let file =
                 file.or_insert_with(|| OwnFile::new(FileKind::Project, path, Some(root.clone())));
             let changed = file.refresh();
+            // Agents name folders, and most have no rules: an entry for each would grow without
+            // bound.
             if !file.has_effect() {
                 self.projects.remove(root);
             }
@@ -213,6 +224,8 @@ impl RuleCache {
                 layers.extend(file.layer(unknown.is_none()));
                 untrusted.extend(unknown);
             }
+            // Without their allows: whoever trusted a file further out trusted it for its own
+            // project.
             let outer = project.outer.iter();
             layers.extend(outer.filter_map(|root| self.outer_layer(root)));
         }

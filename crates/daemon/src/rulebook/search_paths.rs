@@ -47,6 +47,8 @@ impl SearchPaths {
             found: Vec::new(),
         };
         let home = &self.home;
+        // `/etc` on Linux. Derived rather than fixed, so that a rulebook with other paths, such as
+        // a test's, reads nothing of this machine.
         let system = self.managed_claude.parent().and_then(Path::parent);
         match tool {
             ForeignTool::Claude => {
@@ -164,27 +166,38 @@ fn list_folder(
         .filter(|path| path.parent() == Some(folder))
         .cloned()
         .collect();
-    let failed = |error: io::Error| format!("{}: {error}", folder.display());
-    match std::fs::read_dir(folder) {
+    add_entries(&mut paths, folder, ending)
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    // The order of `read_dir` is the file system's, and which of two rules counts must not depend
+    // on it.
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+fn add_entries(paths: &mut Vec<PathBuf>, folder: &Path, ending: &str) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // Any other error may hide a deny, and suspends what would be allowed.
         Err(error)
             if matches!(
                 error.kind(),
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) => {}
-        Err(error) => return Err(failed(error)),
-        Ok(entries) => {
-            for entry in entries {
-                let path = entry.map_err(failed)?.path();
-                if path.extension().is_some_and(|found| found == ending) {
-                    paths.push(path);
-                }
-                if paths.len() > 2 * RULE_FOLDER_FILES_MAX {
-                    return Err(format!("{}: there are too many files", folder.display()));
-                }
-            }
+            ) =>
+        {
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|found| found == ending) {
+            paths.push(path);
+        }
+        // Twice, because those that were known before are in the list as well.
+        if paths.len() > 2 * RULE_FOLDER_FILES_MAX {
+            return Err(io::Error::other("there are too many files"));
         }
     }
-    paths.sort();
-    paths.dedup();
-    Ok(paths)
+    Ok(())
 }

@@ -113,6 +113,23 @@ impl Service {
         self.shared.directory.read().find_agent(id).cloned()
     }
 
+    /// The name of an agent as of the newest commit, for whoever is shown its id.
+    pub fn agent_name(&self, id: &AgentId) -> Option<String> {
+        let directory = self.shared.directory.read();
+        let agent = directory.find_agent(id)?;
+        Some(agent.profile.name.clone())
+    }
+
+    /// The agents that have this name.
+    pub fn find_agents_named(&self, caller: &Caller, name: &str) -> ServiceResult<Vec<Agent>> {
+        caller.refuse_agents()?;
+        let directory = self.shared.directory.read();
+        let named = directory
+            .agents()
+            .filter(|agent| agent.profile.name == name);
+        Ok(named.cloned().collect())
+    }
+
     /// Processes that are agents.
     pub fn marked_processes(&self) -> Vec<ProcessKey> {
         let directory = self.shared.directory.read();

@@ -15,7 +15,7 @@ use crate::reply::{CommandReply, ServiceError, StopCounts};
 use crate::supervisor::{AskCommand, SupervisorCommand};
 
 use super::rules::warnings_of;
-use super::{Service, ServiceResult, approval, mismatch, settled};
+use super::{Service, ServiceResult, approval, mismatch, settle_input};
 
 /// Approvals.
 impl Service {
@@ -61,6 +61,7 @@ impl Service {
             return self.answer_as_person(caller, id, answer).await;
         }
         let found = self.load_approval(&caller, id.clone()).await?;
+        // Before the answer is committed: a rule that cannot be read refuses the whole answer.
         if let Some(effect) = effect_of(found.outcome_of(&answer.resolution)) {
             for draft in &answer.remember {
                 warnings_of(effect, &draft.rule)?;
@@ -131,7 +132,9 @@ impl Service {
             // What memory no longer holds has ended for good, so history can answer.
             Err(ServiceError::Rejected(Rejection::UnknownApproval(_))) => {
                 let ended = self.load_ended(caller, id).await?;
-                answer_again(&ended, answer)?;
+                let (checked, answer) = (ended.clone(), answer.clone());
+                self.read(move |view| answer_again(view.state, &checked, &answer))
+                    .await??;
                 Ok((ended, false))
             }
             Err(error) => Err(error),
@@ -144,6 +147,8 @@ impl Service {
             .history(move |history| history.find_approval(&wanted))
             .await?;
         let found = found.ok_or(Rejection::UnknownApproval(id))?;
+        // As the loop would have refused them: where an ask is kept changes nothing about who may
+        // answer.
         if let Some(agent) = caller.principal.agent() {
             return Err(Rejection::AgentsCannotAnswer(agent.clone()).into());
         }
@@ -207,6 +212,7 @@ impl Service {
         limit: Option<Duration>,
     ) -> ServiceResult<Approval> {
         let found = self.load_approval(caller, id.clone()).await?;
+        // Only a wait of the asker is a delivery. Anybody else who waits just looks.
         let is_asker = found.was_asked_by(&caller.principal);
         if !found.is_pending() {
             let told = Input::DeliverAnswer(Box::new(found.clone()));
@@ -239,8 +245,11 @@ impl Service {
         approval: &Approval,
         delivery: AnswerDelivery,
     ) -> ServiceResult<()> {
-        self.send(SupervisorCommand::Input(settled(approval, delivery), None))
-            .await
+        self.send(SupervisorCommand::Input(
+            settle_input(approval, delivery),
+            None,
+        ))
+        .await
     }
 
     /// What the agent that calls has open, newest first; nothing for anybody else.

@@ -70,6 +70,7 @@ impl Service {
         &self,
         mut command: AskCommand,
     ) -> ServiceResult<PendingAsk> {
+        // Read before the assessment: a change during it must look like one after it.
         let rules_revision = *self.shared.rulebook.changes().borrow();
         if command.request.tool.is_some() {
             let facts = self.request_facts(&command.request);
@@ -105,6 +106,8 @@ impl Service {
         let directory = self.shared.directory.read();
         let agent = ask.agent.as_ref();
         let project = agent.filter(|_| ask.cwd.is_none());
+        // As in `is_about_own_tool`: an ask that would also let other requests pass is about more
+        // than the tool it names.
         let alone = ask.request.is_some() && ask.passes.is_empty();
         AskFacts {
             tool: ask.tool.clone().unwrap_or_default(),
@@ -165,6 +168,7 @@ impl Service {
                 continue;
             };
             let mut waits = Vec::with_capacity(some.len());
+            // All are sent before the first is waited for, so that they share commits.
             for (ask, assessed) in some.iter().zip(assessed) {
                 waits.push(self.send_rejudge(ask.id.clone(), assessed).await?);
             }

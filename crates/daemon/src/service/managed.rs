@@ -6,12 +6,14 @@ use countersign_agents::{catalog, protocols};
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedInput,
-    OpenCounts, Rejection, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedAgent,
+    ManagedInput, OpenCounts, Rejection, RunState, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventQuery, StoreError};
 use tokio::sync::oneshot;
 
+use crate::attachments;
+use crate::driver::check_launch;
 use crate::ids::new_agent_id;
 use crate::reply::ServiceError;
 use crate::subscription::EventFilter;
@@ -19,8 +21,39 @@ use crate::supervisor::{StateView, SupervisorCommand};
 
 use super::{RunnerSettings, Service, ServiceResult, agent, with_limit};
 
-/// Facts after which an agent may have come to rest.
-const IDLE_EVENTS: [&str; 4] = [
+/// What a wait for agents is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentGoal {
+    /// No turn runs and none is about to, or it has ended.
+    Idle,
+    /// It can be prompted, or it could not be started.
+    Started,
+    /// The turn of this number is over.
+    TurnEnded(u32),
+    /// It has no process, or the run of this number is over: a message that waited may have started
+    /// the next run in the commit that ended this one.
+    Ended { run: Option<u32> },
+    /// It is not ending.
+    NotEnding,
+}
+
+impl AgentGoal {
+    fn is_reached(self, managed: &ManagedAgent) -> bool {
+        match self {
+            Self::Idle => managed.is_at_rest(),
+            Self::Started => matches!(managed.run_state, RunState::Ready | RunState::Gone),
+            Self::TurnEnded(number) => {
+                let running = managed.turn.as_ref();
+                running.is_none_or(|turn| turn.number > number)
+            }
+            Self::Ended { run } => !managed.is_live() || run.is_some_and(|run| managed.run > run),
+            Self::NotEnding => managed.run_state != RunState::Stopping,
+        }
+    }
+}
+
+/// Facts after which an agent may have reached a goal.
+const PROGRESS_EVENTS: [&str; 4] = [
     "turn.ended",
     "agent.exited",
     "agent.messages_dropped",
@@ -38,6 +71,8 @@ pub struct SpawnRequest {
     pub secrets: Vec<(String, String)>,
     /// What it is to do first.
     pub prompt: Option<String>,
+    /// Files that go with the prompt, by absolute path.
+    pub attachments: Vec<String>,
 }
 
 /// A part of an agent's story.
@@ -68,6 +103,12 @@ impl Service {
         {
             return Err(Rejection::UnknownKind(name.clone()).into());
         }
+        if !self.was_started_before(&request.options).await? {
+            check_launch(&request.options, request.secrets.clone())
+                .await
+                .map_err(Rejection::CannotStart)?;
+        }
+        let attachments = attachments::inspect(caller, request.attachments).await?;
         self.shared.secrets.insert(&id, request.secrets);
         let input = SpawnAgent {
             caller: caller.clone(),
@@ -76,6 +117,7 @@ impl Service {
             kind,
             options: request.options,
             prompt: request.prompt,
+            attachments,
         };
         let spawned = self
             .submit_managed(ManagedInput::Spawn(Box::new(input)))
@@ -84,6 +126,15 @@ impl Service {
             self.shared.secrets.remove(&id);
         }
         spawned
+    }
+
+    /// Whether this is a repetition: the ask that allowed it has started its agent already.
+    async fn was_started_before(&self, options: &SpawnOptions) -> ServiceResult<bool> {
+        let Some(ask) = options.allowed_by.clone() else {
+            return Ok(false);
+        };
+        self.read(move |view| view.state.find_started_by(&ask).is_some())
+            .await
     }
 
     /// Starts a second agent with the options of another, which goes on from where that one stands and
@@ -115,6 +166,7 @@ impl Service {
             options,
             secrets,
             prompt,
+            attachments: Vec::new(),
         };
         self.spawn_agent(caller, request).await
     }
@@ -125,12 +177,15 @@ impl Service {
         caller: &Caller,
         agent: AgentId,
         text: String,
+        attachments: Vec<String>,
     ) -> ServiceResult<(Agent, OpenCounts)> {
+        let attachments = attachments::inspect(caller, attachments).await?;
         let caller = caller.clone();
         self.submit_managed(ManagedInput::Prompt {
             caller,
             agent,
             text,
+            attachments,
         })
         .await
     }
@@ -183,6 +238,7 @@ impl Service {
             kinds: Some(vec!["agent.exited".to_owned()]),
             agent: None,
         };
+        // Subscribed before the first look: an exit between the two is still read.
         let mut events = self.read_events_after(self.head(), filter);
         loop {
             // Looked at anew each time: somebody may start another meanwhile.
@@ -208,15 +264,31 @@ impl Service {
             .await
     }
 
-    /// Starts an agent again on its session; one that runs is given as it is.
+    /// Restarts an agent on its session; one that is ending is restarted when it has ended, and one
+    /// that runs is given as it is.
     pub async fn resume_agent(
         &self,
         caller: &Caller,
         agent: AgentId,
     ) -> ServiceResult<(Agent, OpenCounts)> {
-        let caller = caller.clone();
-        self.submit_managed(ManagedInput::Resume { caller, agent })
-            .await
+        loop {
+            let input = ManagedInput::Resume {
+                caller: caller.clone(),
+                agent: agent.clone(),
+            };
+            match self.submit_managed(input).await {
+                Err(ServiceError::Rejected(Rejection::AgentEnding(id))) => {
+                    let limit = Duration::from_millis(AGENTS_END_MS);
+                    let ended = self.until_reached(vec![agent.clone()], AgentGoal::NotEnding);
+                    // Bounded: whoever wanted it may have changed their mind by then.
+                    let Some(ended) = with_limit(Some(limit), ended).await else {
+                        return Err(Rejection::AgentEnding(id).into());
+                    };
+                    ended?;
+                }
+                resumed => return resumed,
+            }
+        }
     }
 
     /// Puts an agent away, or takes it out again.
@@ -326,33 +398,38 @@ impl Service {
         agent(self.submit(Input::Managed(input)).await?)
     }
 
-    /// Waits until no turn of these agents runs and none is about to; `None` if that took too long.
-    pub async fn wait_idle(
+    /// Waits until all of these agents have reached the goal; `None` if that took too long.
+    pub async fn wait_agents(
         &self,
         caller: &Caller,
         agents: Vec<AgentId>,
+        goal: AgentGoal,
         limit: Option<Duration>,
     ) -> ServiceResult<Option<Vec<(Agent, OpenCounts)>>> {
         for agent in &agents {
             self.check_reach(caller, agent).await?;
         }
-        match with_limit(limit, self.until_idle(agents)).await {
+        match with_limit(limit, self.until_reached(agents, goal)).await {
             None => Ok(None),
-            Some(rested) => rested.map(Some),
+            Some(reached) => reached.map(Some),
         }
     }
 
-    async fn until_idle(&self, agents: Vec<AgentId>) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
+    async fn until_reached(
+        &self,
+        agents: Vec<AgentId>,
+        goal: AgentGoal,
+    ) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
         let filter = EventFilter {
-            kinds: Some(IDLE_EVENTS.map(str::to_owned).to_vec()),
+            kinds: Some(PROGRESS_EVENTS.map(str::to_owned).to_vec()),
             agent: None,
         };
         let mut events = self.read_events_after(self.head(), filter);
         loop {
             let wanted = agents.clone();
-            let found = self.read(move |view| look_at(view.state, &wanted));
-            if let Some(rested) = found.await?? {
-                return Ok(rested);
+            let found = self.read(move |view| find_if_reached(view.state, &wanted, goal));
+            if let Some(reached) = found.await?? {
+                return Ok(reached);
             }
             events.next().await?;
         }
@@ -418,20 +495,24 @@ fn is_followed(
 
 type Agents = Vec<(Agent, OpenCounts)>;
 
-/// The agents, if all of them are at rest.
-fn look_at(state: &State, wanted: &[AgentId]) -> Result<Option<Agents>, Rejection> {
+/// The agents, if all of them have reached the goal.
+fn find_if_reached(
+    state: &State,
+    wanted: &[AgentId],
+    goal: AgentGoal,
+) -> Result<Option<Agents>, Rejection> {
     let mut found = Vec::with_capacity(wanted.len());
-    let mut rest = true;
+    let mut all_reached = true;
     for id in wanted {
         let agent = state.find_agent(id).cloned();
         let agent = agent.ok_or_else(|| Rejection::UnknownAgent(id.clone()))?;
         let Some(managed) = &agent.managed else {
             return Err(Rejection::NotManaged(id.clone()));
         };
-        rest &= managed.is_at_rest();
+        all_reached &= goal.is_reached(managed);
         found.push((agent, state.open_of(id)));
     }
-    Ok(rest.then_some(found))
+    Ok(all_reached.then_some(found))
 }
 
 /// What kind of agent it is: the catalog's name, or the program's.

@@ -263,7 +263,7 @@ fn mine(history: &dyn EventHistory, rulebook: &Rulebook) -> Result<Vec<RulePropo
     let mut others: HashMap<[u8; 32], DecidedAsk> = HashMap::new();
     visit_ended(history, rulebook, ASKS_READ, |ended| match ended {
         PastDecision::ByHand(decided) if agrees(&decided, Effect::Allow) => {
-            // What was asked in the same message before gets the same rules.
+            // Asks with the same tool, folder and input get the same rules, which are sought once.
             if offered.len() >= DISTINCT_MAX && !offered.contains_key(&decided.digest) {
                 return;
             }
@@ -286,7 +286,8 @@ fn mine(history: &dyn EventHistory, rulebook: &Rulebook) -> Result<Vec<RulePropo
         .filter(|mined| mined.allowed >= MINED_TIMES)
         .collect();
     mined.sort_by(|a, b| (b.allowed, b.last_at, &a.rule).cmp(&(a.allowed, a.last_at, &b.rule)));
-    // Only as many are held against the past as are listed.
+    // Lazily: only as many are held against the past as are listed, because each costs a verdict
+    // for every decision that went another way.
     let unopposed = mined.into_iter().filter(|mined| {
         let mut others = others.values();
         !others.any(|other| covers(&mined.rule, other))

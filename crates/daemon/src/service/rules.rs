@@ -12,7 +12,7 @@ use countersign_core::{
 };
 use countersign_rules::{Rule, RuleEntry, RuleOrigin, SuggestedRule};
 
-use crate::gate::{AskFacts, AssessedAsk, Gate, names_of};
+use crate::gate::{AskFacts, AssessedAsk, Gate, RuleNames};
 use crate::ids::new_grant_id;
 use crate::reply::ServiceError;
 use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook};
@@ -21,7 +21,7 @@ use crate::supervisor::StateView;
 use super::{Service, ServiceResult, agent, grant};
 
 /// Why nothing can be said about rule files.
-const RULES_UNREADABLE: &str = "they cannot be looked at: a folder does not answer";
+const RULES_UNREADABLE: &str = "they cannot be read: a folder does not respond";
 
 fn rules_unreadable() -> ServiceError {
     ServiceError::RulesUnreadable(RULES_UNREADABLE)
@@ -81,7 +81,7 @@ pub struct RuleCheck {
 struct SuggestionBasis {
     assessed: Box<AssessedAsk>,
     grants: Vec<Arc<Grant>>,
-    names: Vec<String>,
+    names: RuleNames,
 }
 
 /// Rules and grants.
@@ -220,7 +220,7 @@ impl Service {
                 };
                 let basis = SuggestionBasis {
                     grants: counting_grants(view, asking, now),
-                    names: names_of(view.state, agent, now),
+                    names: RuleNames::of_agent(view.state, agent, now),
                     assessed,
                 };
                 (judged.verdict, basis)

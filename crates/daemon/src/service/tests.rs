@@ -48,6 +48,7 @@ fn checkpoint(agent: &str) -> Checkpoint {
 /// An agent that is to be started.
 pub(crate) async fn request_agent(service: &Service, agent: &str) {
     let spawn = SpawnAgent {
+        attachments: Vec::new(),
         caller: caller(Role::Operator, "ann"),
         id: AgentId::new(agent),
         name: Some(agent.to_owned()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_agents::ContainmentMethod;
 use countersign_agents::catalog::{self, AgentSearchPaths, KnownAgent, ResolvedAgent};
-use countersign_agents::worktree::{self, DiscardWork, RemovalOutcome, WorktreeDiff};
+use countersign_agents::worktree::{self, DiscardWork, MergeOutcome, RemovalOutcome, WorktreeDiff};
 use countersign_core::event::Worktree;
 use countersign_core::{AgentId, Caller, ManagedAgent, ManagedInput, Rejection};
 
@@ -53,6 +53,19 @@ impl Service {
         Ok(removed)
     }
 
+    /// Merges what an agent committed in its worktree into another branch.
+    pub async fn merge_worktree(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        into: Option<&str>,
+    ) -> ServiceResult<MergeOutcome> {
+        caller.require_operator()?;
+        let (_, worktree) = self.load_worktree(agent).await?;
+        let merged = worktree::merge(&worktree, into).await;
+        merged.map_err(|error| failed(&error))
+    }
+
     async fn load_worktree(&self, agent: AgentId) -> ServiceResult<(Arc<ManagedAgent>, Worktree)> {
         let (found, _) = self.read_agent(agent.clone()).await?;
         let managed = found
@@ -77,10 +90,10 @@ impl Service {
     /// Every known agent, and whether it is installed where the host looks.
     pub fn catalog(&self, caller: &Caller) -> ServiceResult<Vec<CatalogEntry>> {
         caller.refuse_agents()?;
-        let look = |name: &str| std::env::var_os(name);
-        let entries = catalog::all().iter().map(|entry| CatalogEntry {
-            entry,
-            resolved: catalog::resolve(entry, &AgentSearchPaths::for_agent(entry, look)),
+        let entries = catalog::all().iter().map(|entry| {
+            let paths = AgentSearchPaths::for_agent(entry, |name| std::env::var_os(name));
+            let resolved = catalog::resolve(entry, &paths);
+            CatalogEntry { entry, resolved }
         });
         Ok(entries.collect())
     }

@@ -46,14 +46,15 @@ impl Supervisor {
         answer: ReplySender<CommandReply>,
         batch: &mut CommitBatch,
     ) {
-        let heard = self.decide_all(inputs, batch);
-        if let (Ok(()), Some(checkpoint)) = (&heard, checkpoint) {
+        let decided = self.decide_all(inputs, batch);
+        // After the inputs: one of them may end the run, and then its checkpoint is not kept.
+        if let (Ok(()), Some(checkpoint)) = (&decided, checkpoint) {
             self.note_checkpoint(checkpoint, batch);
         }
-        let heard = heard.map(|()| PendingReply::Ready(CommandReply::Nothing));
+        let reply = decided.map(|()| PendingReply::Ready(CommandReply::Nothing));
         batch
             .replies
-            .push((answer, heard.map_err(ServiceError::Rejected)));
+            .push((answer, reply.map_err(ServiceError::Rejected)));
     }
 
     /// Judges an ask against the very state it is then decided on, so that nothing the verdict rests on
@@ -68,7 +69,8 @@ impl Supervisor {
         let mut request = command.request;
         let id = request.id.clone();
         let decided = self.decide_all(command.before, batch).and_then(|()| {
-            // Two hooks of one tool call can arrive together: only the loop sees which ask was first.
+            // Two hooks of one tool call can arrive together: only the loop sees which ask was
+            // first.
             if command.joins_open_call
                 && let Some(open) = self.find_open_call(&request)
             {
@@ -113,6 +115,8 @@ impl Supervisor {
     fn decide_all(&mut self, inputs: Vec<Input>, batch: &mut CommitBatch) -> Result<(), Rejection> {
         let mut all = Ok(());
         for input in inputs {
+            // The others are decided all the same: a settlement among them must not be lost because
+            // another input was refused.
             let one = self.decide_one(input, batch).map(drop);
             all = all.and(one);
         }

@@ -34,6 +34,8 @@ pub(crate) struct RecordHealth {
     lost: bool,
     /// The state holds what was not committed.
     ahead: bool,
+    /// Whether the last commit counts is not known.
+    unconfirmed: bool,
 }
 
 impl Supervisor {
@@ -54,7 +56,8 @@ impl Supervisor {
         }
         self.check_record()?;
         self.outage.send_replace(None);
-        // Drivers may have seen duties of a commit that failed, or missed those of one that did not.
+        // Drivers may have seen duties of a commit that failed, or missed those of one that did
+        // not.
         self.post_all_duties();
         let holding = self.state.holding_clients().cloned();
         let gone = holding.filter(|client| !self.presence.is_connected(client));
@@ -78,12 +81,14 @@ impl Supervisor {
                 "the record cannot be read"
             );
         })?;
-        // Readers of the feed must not be shown events that the log does not have.
+        // Everything that was derived from the state follows it. Readers of the feed must not be
+        // shown events that the log does not have.
         self.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
         self.directory.reset(&self.state);
         self.gate = Gate::from_state(&self.state);
         self.record.ahead = false;
+        self.record.unconfirmed = false;
         Ok(())
     }
 
@@ -95,6 +100,7 @@ impl Supervisor {
 
     fn note_failure(&mut self, error: &StoreError) -> ServiceError {
         self.record.lost |= matches!(error, StoreError::Lost { .. });
+        self.record.unconfirmed |= matches!(error, StoreError::Unconfirmed { .. });
         let mut message = countersign_core::error_chain(error);
         if self.record.lost {
             message = format!("{message}: {LOST}");
@@ -107,7 +113,7 @@ impl Supervisor {
         self.outage.send_replace(Some(StoreOutage {
             message: message.clone(),
             lost: self.record.lost,
-            unreadable: self.record.lost && self.record.ahead,
+            unreadable: self.record.ahead && (self.record.lost || self.record.unconfirmed),
         }));
         ServiceError::Store(message)
     }
@@ -155,6 +161,7 @@ impl Supervisor {
             }
             SupervisorCommand::WaitDropped => self.waiters.sweep(),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
+            // What was committed can still be shown, as long as the state holds nothing else.
             SupervisorCommand::Read(read) if !self.record.ahead => self.run_read(read),
             // A read that is never run drops its answer, which its caller sees as unavailable.
             SupervisorCommand::Read(..)

@@ -72,6 +72,7 @@ impl AnswerWaiters {
 
     /// Opens waits again whose end could not be committed.
     pub(super) fn put_back(&mut self, ended: EndedWaits) {
+        // Not counted against the bound again: each of them was admitted before.
         for (waiter, approval) in ended.approvals {
             let id = approval.ask.id.clone();
             self.approvals.entry(id).or_default().push(waiter);
@@ -148,6 +149,7 @@ impl Supervisor {
         approval: Approval,
         batch: &mut CommitBatch,
     ) {
+        // An asker that has gone is told nothing, so no attempt is recorded for it.
         waiting.retain(|waiter| !waiter.answer.is_closed());
         let told = if waiting.iter().any(|waiter| waiter.is_asker) {
             self.record_attempt(approval, batch)

@@ -65,7 +65,7 @@ impl Fixture {
     }
 
     fn shown(&self, listed: &ListedRule) -> String {
-        let ListedRule { rule, counts } = listed;
+        let ListedRule { rule, counts, .. } = listed;
         let file = rule
             .source
             .strip_prefix(self.home.to_str().unwrap())
@@ -208,7 +208,9 @@ fn a_users_file_that_breaks_keeps_its_denies_and_suspends_every_allow() {
     );
     assert_eq!(
         fixture.problems(&book),
-        ["rules.toml:1: unknown key `dney`; known are allow, ask, deny, rule, others (suspends)"]
+        [
+            "rules.toml:1: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, others (suspends)"
+        ]
     );
     assert!(fixture.chapter(&book).suspended.is_some());
     assert!(book.rules_for(None).suspended.is_some());

@@ -37,6 +37,8 @@ pub fn anchor_rule(entry: &RuleEntry, root: &str) -> RuleEntry {
     let exact = RuleEntry::parse(entry.effect, &absolute, entry.origin.clone());
     let anchored = match exact {
         Ok(anchored) if !root.contains(SPECIAL) => Some(anchored),
+        // The deny cannot be written down. An ask is milder, so it is wider: every use of the tool
+        // asks.
         _ => RuleEntry::parse(Effect::Ask, tool, entry.origin.clone()).ok(),
     };
     match anchored {
@@ -44,6 +46,7 @@ pub fn anchor_rule(entry: &RuleEntry, root: &str) -> RuleEntry {
             rank: entry.rank,
             agent: entry.agent.clone(),
             reason: entry.reason.clone(),
+            area: entry.area,
             ..anchored
         },
         None => entry.clone(),

@@ -76,6 +76,8 @@ fn matches(rules: &RuleSet, entry: &RuleEntry, example: &str) -> bool {
         admits: &|_| true,
         allows: &LayerAllows::Count,
     };
+    // Without files and without the floor: what a rule says of its examples must not depend on the
+    // machine on which its file is read.
     let verdict = judge(&assess(&request, &NoFacts), &Floor::default(), &[layer]);
     match entry.effect {
         Effect::Allow => verdict.effect == Effect::Allow,

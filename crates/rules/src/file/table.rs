@@ -120,6 +120,7 @@ impl<'a, 'l> TableReader<'a, 'l> {
 
     /// Every key that nobody took is a problem.
     pub(crate) fn finish(&mut self, known: &[&str]) {
+        // A mistyped key may be a limit of a rule, and without it the rule would say more.
         for (key, (line, _)) in std::mem::take(&mut self.keys) {
             self.problems.push(FileProblem {
                 line: Some(line),

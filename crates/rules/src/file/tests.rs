@@ -52,7 +52,7 @@ fn an_empty_file_has_no_rules() {
 fn a_misspelt_key_is_a_problem_with_its_line() {
     assert_eq!(
         read("allow = []\ndney = [\"Bash(rm:*)\"]\n"),
-        Err("rules.toml:2: unknown key `dney`; known are allow, ask, deny, rule, others".into())
+        Err("rules.toml:2: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, others".into())
     );
     assert_eq!(
         read("[[rule]]\ndeny = \"Bash(rm:*)\"\nreson = \"no\"\n"),
@@ -69,7 +69,7 @@ fn every_problem_is_named_in_the_order_of_lines() {
     assert_eq!(
         read(text),
         Err("rules.toml:1: ``: the rule is empty\n\
-             rules.toml:1: a rule is a text, not a number\n\
+             rules.toml:1: a rule must be a string, not a number\n\
              rules.toml:2: `ask` must be a list of rules\n\
              rules.toml:3: a rule needs one of `allow`, `ask` and `deny`\n\
              rules.toml:4: `reason` must be a text, not a number"
@@ -196,7 +196,7 @@ fn rules_that_likely_do_not_say_what_was_meant_are_pointed_out() {
 fn the_example_is_read_without_a_word() {
     let text = include_str!("../../../../examples/rules.toml");
     let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
-    assert_eq!((file.entries.len(), file.warnings), (13, vec![]));
+    assert_eq!((file.entries.len(), file.warnings), (18, vec![]));
 }
 
 #[test]

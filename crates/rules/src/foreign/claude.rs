@@ -32,6 +32,8 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
             Err(error) => reading.set_broken(file.source, Some(error.line), &error.message),
         }
     }
+    // Found out before any file is read for rules: it changes what the others may allow. Anything
+    // but `false` counts, as a value that was mistyped was meant to restrict.
     let managed_only = parsed.iter().any(|(file, node)| {
         let only = node.get("allowManagedPermissionRulesOnly");
         file.scope == ForeignScope::Managed
@@ -106,7 +108,7 @@ impl ClaudePermissions<'_> {
         let spot = self.spot(node, text);
         let tool = text.split('(').next().unwrap_or(text).trim();
         if effect == Effect::Allow && !self.allows {
-            let why = "an administrator lets only managed rules count";
+            let why = "an administrator allows only managed rules";
             return self.reading.add_inexact(effect, tool, &spot, why);
         }
         if effect == Effect::Allow && text.contains('(') && PATHS_NOT_READ.contains(&tool) {
@@ -123,12 +125,12 @@ impl ClaudePermissions<'_> {
         match mode {
             "default" | "manual" => {}
             "acceptEdits" | "bypassPermissions" | "auto" => {
-                let why = "left out: what no rule allows asks".to_owned();
+                let why = "left out: what no rule allows is asked".to_owned();
                 self.reading.add_dropped(&spot, Effect::Allow, why);
             }
             "plan" => {
                 for tool in ["Bash", "Edit", "Write"] {
-                    let why = "nothing is changed while planning";
+                    let why = "plan mode changes nothing";
                     self.reading.add_inexact(Effect::Deny, tool, &spot, why);
                 }
             }

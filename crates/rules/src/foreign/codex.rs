@@ -25,29 +25,34 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
 }
 
 fn read_call(reading: &mut PolicyReader, source: &Arc<str>, call: &StarlarkCall) {
-    let spot = |text: String| RuleSource {
-        source: Arc::clone(source),
-        line: call.line,
-        text,
-    };
     match call.name.as_str() {
         "prefix_rule" => match PrefixRule::read(call) {
-            Ok(rule) => rule.translate(reading, &spot(rule.shown())),
+            Ok(rule) => rule.translate(reading, &rule_source(source, call, rule.shown())),
             Err(why) => reading.set_broken(source, Some(call.line), &why),
         },
         // It says which full paths stand for a name; our allows match bare names only.
         "host_executable" => {
             let why = "left out: a program by its full path needs a rule of its own".to_owned();
-            reading.add_dropped(&spot(call.name.clone()), Effect::Allow, why);
+            let dropped = rule_source(source, call, call.name.clone());
+            reading.add_dropped(&dropped, Effect::Allow, why);
         }
         "network_rule" => {
             let why = "left out: it is about codex's own sandbox".to_owned();
-            reading.add_dropped(&spot(call.name.clone()), Effect::Deny, why);
+            let dropped = rule_source(source, call, call.name.clone());
+            reading.add_dropped(&dropped, Effect::Deny, why);
         }
         other => {
             let why = format!("not understood: `{other}`");
             reading.set_broken(source, Some(call.line), &why);
         }
+    }
+}
+
+fn rule_source(source: &Arc<str>, call: &StarlarkCall, text: String) -> RuleSource {
+    RuleSource {
+        source: Arc::clone(source),
+        line: call.line,
+        text,
     }
 }
 
@@ -120,7 +125,12 @@ impl PrefixRule {
             .flatten()
             .all(|word| is_plain_word(word));
         if count > ALTERNATIVES_MAX || !plain {
-            return reading.add_inexact(self.effect, "Bash", spot, "it cannot be said exactly");
+            return reading.add_inexact(
+                self.effect,
+                "Bash",
+                spot,
+                "it cannot be translated exactly",
+            );
         }
         let before = reading.policy.entries.len();
         for command in self.commands() {

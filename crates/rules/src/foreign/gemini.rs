@@ -178,7 +178,7 @@ impl GeminiRule {
     fn prefix_rule(&self, reading: &mut PolicyReader, prefix: &str, spot: &RuleSource) {
         let plain = !prefix.is_empty() && prefix.split(' ').all(is_plain_word);
         if !plain {
-            let why = "it cannot be said exactly";
+            let why = "it cannot be translated exactly";
             return reading.add_inexact(self.effect, "Bash", spot, why);
         }
         self.say(reading, &format!("Bash({prefix}:*)"), "Bash", spot);

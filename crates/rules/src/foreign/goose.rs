@@ -82,6 +82,7 @@ fn translate(reading: &mut PolicyReader, source: &Arc<str>, item: &GooseTool) {
         line: item.line,
         text: format!("{}.{}: {}", item.section, item.list, item.tool),
     };
+    // A tool may be in two lists. Goose looks at them in this order, and the first counts.
     let (effect, rank) = match item.list.as_str() {
         "never_allow" => (Effect::Deny, 2),
         "always_allow" => (Effect::Allow, 1),

@@ -101,6 +101,8 @@ fn covers(outer: &RuleEntry, inner: &RuleEntry) -> bool {
     if writes && matches!(outer, "Read" | "Edit") {
         return true;
     }
+    // Texts are compared, not meanings. What is missed only lets an allow through that the stricter
+    // rule, which is imported as well, overrules wherever both match.
     if let (Some(outer), false) = (outer.strip_suffix('*'), outer.contains('(')) {
         return inner.starts_with(outer);
     }

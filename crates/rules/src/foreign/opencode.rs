@@ -44,6 +44,7 @@ pub(super) fn read(reading: &mut PolicyReader, files: &[ForeignFile<'_>]) {
             PermissionEffect::Patterns(patterns) => patterns,
         };
         for (pattern, spot, effect) in patterns {
+            // In opencode the last pattern that matches counts, so what comes later ranks higher.
             rank += 1;
             translate(reading, &permission, &pattern, effect, rank, &spot);
         }
@@ -242,7 +243,11 @@ fn translate(
             return reading.add_dropped(spot, effect, "there is no such check here".into());
         }
         ("external_directory", "*") if effect == Effect::Ask => {
-            return reading.add_dropped(spot, effect, "left out: what no rule allows asks".into());
+            return reading.add_dropped(
+                spot,
+                effect,
+                "left out: what no rule allows is asked".into(),
+            );
         }
         ("external_directory", _) => None,
         (_, "*") => {
@@ -260,7 +265,7 @@ fn translate(
         Some(rule) => reading.add_rule(effect, &rule, rank, spot),
         None => {
             for tool in rule_tools(permission) {
-                reading.add_inexact(effect, tool, spot, "it cannot be said exactly");
+                reading.add_inexact(effect, tool, spot, "it cannot be translated exactly");
             }
         }
     }

@@ -130,7 +130,7 @@ mod claude {
                 "-2 mcp__*: left out: an allow must name the server literally, as in `mcp__server__*`",
                 "-2 Nope(x): left out: `Nope` takes no pattern",
                 "-3 additionalDirectories: left out: reading there asks",
-                "-4 defaultMode = bypassPermissions: left out: what no rule allows asks",
+                "-4 defaultMode = bypassPermissions: left out: what no rule allows is asked",
             ]
         );
     }
@@ -175,7 +175,7 @@ mod claude {
             [
                 "1 deny Bash(c) @0",
                 "1 allow Bash(a) @0",
-                "-1 Bash(b): left out: an administrator lets only managed rules count",
+                "-1 Bash(b): left out: an administrator allows only managed rules",
             ]
         );
     }
@@ -258,9 +258,9 @@ mod opencode {
                 "2 allow Read(/docs/*.md) @3",
                 "3 deny Edit(/lib/x.rs) @7",
                 "+2 ask Read @0",
-                "-2 !read a/*/b: ask: asks for all of `Read`: it cannot be said exactly",
-                "-2 read ?: allow: left out: it cannot be said exactly",
-                "-3 edit /etc/*: allow: left out: it cannot be said exactly",
+                "-2 !read a/*/b: ask: asks for all of `Read`: it cannot be translated exactly",
+                "-2 read ?: allow: left out: it cannot be translated exactly",
+                "-3 edit /etc/*: allow: left out: it cannot be translated exactly",
             ]
         );
     }
@@ -358,8 +358,8 @@ prefix_rule(pattern = ["rm"], decision = "forbidden")
             shown(&user(ForeignTool::Codex, text)),
             [
                 "+2 ask Bash @0",
-                "-1 echo * allow: left out: it cannot be said exactly",
-                "-2 !a b forbidden: asks for all of `Bash`: it cannot be said exactly",
+                "-1 echo * allow: left out: it cannot be translated exactly",
+                "-2 !a b forbidden: asks for all of `Bash`: it cannot be translated exactly",
             ]
         );
     }

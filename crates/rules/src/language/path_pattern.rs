@@ -60,6 +60,7 @@ impl PathPattern {
             .iter()
             .map(|name| PathSegment::parse(name))
             .collect();
+        // As in `.gitignore`, `build/` means the folder with all that is in it.
         if rest.ends_with('/') {
             segments.push(PathSegment::Any);
         }
@@ -95,6 +96,7 @@ impl PathPattern {
             PathAnchor::Project => place.project.as_str(),
             PathAnchor::Cwd => place.cwd.as_str(),
         };
+        // A place without a home or directory: no path is known to lie below it.
         if base.is_empty() {
             return None;
         }

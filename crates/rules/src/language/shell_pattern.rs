@@ -51,6 +51,8 @@ impl ShellPattern {
             words.pop();
         }
         Ok(Self {
+            // People write rules with and without quotes. Which of them is meant is not known, so a
+            // command that fits either reading is matched.
             quoted: plain_words(literal.head()).unwrap_or_else(|| words.clone()),
             text: literal.head().to_owned(),
             form,
@@ -60,11 +62,14 @@ impl ShellPattern {
 
     /// Whether an allow covers exactly these words.
     pub(crate) fn allows(&self, words: &[String]) -> bool {
+        // `./git` is any file of that name. Only a rule that names the path itself allows one.
         let bare = words.first().is_some_and(|name| !name.contains('/'));
         match &self.form {
             ShellForm::Every => bare,
             ShellForm::Exact => self.words == words || self.quoted == words,
             ShellForm::Prefix => words.starts_with(&self.words) || words.starts_with(&self.quoted),
+            // The words are compared first: joined by blanks, a quoted word with a blank in it
+            // would look like two.
             ShellForm::Wild(glob) => {
                 words.starts_with(&self.words)
                     && (bare || !self.words.is_empty())
@@ -159,8 +164,8 @@ fn starts_with_word(text: &str, head: &str) -> bool {
 /// Whether the words begin with the rule's once options before them are left out; each option may
 /// or may not take the next word.
 fn after_options(rule: &[String], words: &[String]) -> bool {
-    // An option may take the next word as its value, which only the program knows. So every position
-    // at which the subcommand could begin is tried: a deny must not miss one of them.
+    // An option may take the next word as its value, which only the program knows. So every
+    // position at which the subcommand could begin is tried: a deny must not miss one of them.
     let mut reachable = vec![false; words.len() + 3];
     reachable[0] = true;
     for at in 0..words.len() {

@@ -203,6 +203,7 @@ impl<'w> ArgumentReader<'w> {
                     let value = (!rest.is_empty()).then_some(rest);
                     return self.apply(at, &option, Some(class), value);
                 }
+                // Its value is the rest of the word or nothing, never the next word.
                 Some(OptionClass::Optional) => return at + 1,
                 class => self.apply(at, &option, class, None),
             };
@@ -366,6 +367,7 @@ impl<'w> ArgumentReader<'w> {
         let own = &self.words[1..self.script_from.unwrap_or(self.words.len())];
         let dangerous = own.iter().find(|word| {
             let mut globs = self.entry.danger_words.iter();
+            // Some programs take these words in any case.
             let folded = word.to_lowercase();
             globs.any(|glob| glob.matches(word) || glob.matches(&folded))
         });

@@ -17,7 +17,8 @@ use super::word::{ShellWord, WordBuilder, decode_ansi};
 /// Reads `text`. Anything but lists, pipelines and groups of simple commands is doubt.
 pub(crate) fn read(text: &str) -> ParsedScript {
     let mut script = ParsedScript::default();
-    // A panic in the parser is doubt like any other; nothing of it is kept.
+    // The text is hostile and the parser is not ours: a panic in it must not end the host. It is
+    // doubt like any other; nothing of it is kept.
     let parsed = std::panic::catch_unwind(|| {
         let options = ParserOptions::default();
         let mut parser = Parser::new(text.as_bytes(), &options);
@@ -143,6 +144,7 @@ fn read_item(
             simple.words.push(read_word(&word.value, script));
         }
         CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
+            // Behind the program's name, as in `dd if=x`, it is a word like any other.
             let assign = match (&assignment.name, &assignment.value) {
                 (AssignmentName::VariableName(name), AssignmentValue::Scalar(value))
                     if in_prefix =>
@@ -171,12 +173,15 @@ fn read_redirect(redirect: &IoRedirect, script: &mut ParsedScript) -> ScriptRedi
         IoRedirect::OutputAndError(word, _) => ScriptRedirect {
             kind: RedirectKind::Write,
             target: read_word(&word.value, script),
+            span: 0..0,
         },
         IoRedirect::HereString(_, word) => ScriptRedirect {
             kind: RedirectKind::Text,
             target: read_word(&word.value, script),
+            span: 0..0,
         },
         IoRedirect::HereDocument(_, document) => {
+            // The same test as the first parser's, or every such heredoc would be a difference.
             let dynamic =
                 document.requires_expansion && document.doc.value.contains(['$', '`', '\\']);
             ScriptRedirect {
@@ -187,6 +192,7 @@ fn read_redirect(redirect: &IoRedirect, script: &mut ParsedScript) -> ScriptRedi
                     quoted: true,
                     ..ShellWord::default()
                 },
+                span: 0..0,
             }
         }
     }
@@ -219,12 +225,14 @@ fn read_file(
         IoFileRedirectTarget::Fd(_) => ScriptRedirect {
             kind: RedirectKind::Free,
             target: ShellWord::default(),
+            span: 0..0,
         },
         IoFileRedirectTarget::ProcessSubstitution(..) => {
             script.doubts("a command runs behind a file name");
             ScriptRedirect {
                 kind,
                 target: ShellWord::default(),
+                span: 0..0,
             }
         }
     }
@@ -240,6 +248,7 @@ fn read_word(source: &str, script: &mut ParsedScript) -> ShellWord {
         }
     } else {
         script.doubts("a word was not understood");
+        // Also dynamic, so that the word equals none that the first parser read as plain text.
         builder.expands();
     }
     builder.finish()
@@ -261,6 +270,7 @@ fn read_piece(piece: &WordPieceWithSource, in_double: bool, out: &mut WordBuilde
             }
         }
         WordPiece::EscapeSequence(text) => read_escape(text, in_double, out),
+        // `~user`, `~+` and `~-` depend on the machine and on earlier commands; only `~` is known.
         WordPiece::TildeExpansion(TildeExpr::Home) => out.bare('~'),
         WordPiece::TildeExpansion(_)
         | WordPiece::GettextDoubleQuotedSequence(_)

@@ -7,7 +7,8 @@ use super::programs::{
 };
 use super::reach::{DenyForm, PathArgument, ReachBudget, base};
 use super::script::ScriptCommand;
-use super::word::ShellWord;
+use super::tree_sitter_script::known_only_when_run;
+use super::word::{ShellWord, expansions};
 
 /// The words of a command as an allow may match them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(crate) struct CommandFacts {
     pub(crate) directory_change: Option<DirectoryChange>,
     /// The program that would run, wrappers taken off.
     pub(crate) program: String,
+    /// The command exactly as it is written.
+    pub(crate) source: String,
 }
 
 /// A change of directory.
@@ -42,13 +45,16 @@ pub(crate) enum DirectoryChange {
     Somewhere,
 }
 
-/// Looks at a simple command.
-pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> CommandFacts {
+/// Looks at a simple command of `text`.
+pub(crate) fn examine(simple: &ScriptCommand, text: &str, reach: &mut ReachBudget) -> CommandFacts {
     let mut facts = CommandFacts {
-        doubt: doubt_of_words(simple),
+        doubt: doubt_of_words(simple, text),
+        source: super::written(text, &simple.span).to_owned(),
         ..CommandFacts::default()
     };
     let words: Vec<String> = simple.words.iter().map(|word| word.text.clone()).collect();
+    // Of the whole command, wrappers included: a deny of `timeout` and one of what it runs both
+    // hold.
     (facts.deny, facts.touched) = reach.find_commands(simple);
     let (inner, start) = strip_wrappers(&words, &mut facts);
     facts.program = inner.first().cloned().unwrap_or_default();
@@ -61,6 +67,7 @@ pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> Comman
         &simple.words[start.min(simple.words.len())..],
         &mut facts,
     );
+    // `command` and `time` run a builtin in the shell itself.
     let runs_in_shell = words[..start]
         .iter()
         .all(|word| matches!(word.as_str(), "command" | "time" | "--" | "-p"));
@@ -72,7 +79,7 @@ pub(crate) fn examine(simple: &ScriptCommand, reach: &mut ReachBudget) -> Comman
     facts
 }
 
-fn doubt_of_words(simple: &ScriptCommand) -> Option<String> {
+fn doubt_of_words(simple: &ScriptCommand, text: &str) -> Option<String> {
     if simple.words.is_empty() {
         return Some("it sets variables or opens files without a command".to_owned());
     }
@@ -83,8 +90,17 @@ fn doubt_of_words(simple: &ScriptCommand) -> Option<String> {
     {
         return Some(format!("it sets the variable {}", assign.name));
     }
-    if let Some(word) = simple.words.iter().find(|word| word.dynamic) {
-        return Some(format!("`{}` is expanded only when it runs", word.text));
+    let spans = simple.words.iter().zip(&simple.word_spans);
+    let mut expanded: Vec<String> = Vec::new();
+    for (_, span) in spans.filter(|(word, _)| word.dynamic) {
+        for name in expansions(text.get(span.clone()).unwrap_or_default()) {
+            if !expanded.contains(&name) {
+                expanded.push(name);
+            }
+        }
+    }
+    if !expanded.is_empty() {
+        return Some(known_only_when_run(&expanded));
     }
     let name = &simple.words[0];
     if name.glob || name.tilde {
@@ -111,6 +127,7 @@ fn strip_wrappers(words: &[String], facts: &mut CommandFacts) -> (Vec<String>, u
             return (rest.to_vec(), start);
         };
         match find_inner(name, &rest[1..]) {
+            // Again from there: a wrapper may run another one.
             InnerCommand::At(offset) if start + 1 + offset < words.len() => start += 1 + offset,
             InnerCommand::Plain => return (rest.to_vec(), start),
             InnerCommand::At(_) | InnerCommand::Unclear => {
@@ -174,6 +191,8 @@ fn skip_options(rest: &[String], valued: &[&str], plain: usize) -> InnerCommand 
             word.as_str(),
             "--foreground" | "--preserve-status" | "--verbose" | "-v" | "-f" | "-p"
         );
+        // An option that is not listed may take the next word as its value, and then the program
+        // would be another word than the one that is judged.
         if valued.contains(&word.as_str()) {
             at += 2;
         } else if has_attached_value || (number && plain == 0) || (flag && plain == 1) {
@@ -197,6 +216,7 @@ fn judge_program(words: &[String], sources: &[ShellWord], facts: &mut CommandFac
     if name == "cd" || name == "pushd" {
         facts.directory_change = Some(destination(words, sources));
     }
+    // The doubt is told, and a person decides by it; a hazard beside it would add nothing.
     if facts.doubt.is_some() {
         return;
     }

@@ -139,11 +139,14 @@ const BUT: [&str; 12] = [
 pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
     let at = arguments.iter().position(|word| !word.starts_with('-'))?;
     // Options before the subcommand change the repository, its settings or the programs git runs.
+    // In `git -C x log` the word `x` is taken for the subcommand, but `-C` has been refused before
+    // that.
     let mut globals = arguments[..at].iter();
     if let Some(global) = globals.find(|word| !GLOBAL_HARMLESS.contains(&word.as_str())) {
         return Some(global.clone());
     }
     let (sub, rest) = (arguments[at].as_str(), &arguments[at + 1..]);
+    // An alias of the repository's settings can run any program under any other name.
     if !KNOWN.contains(&sub) {
         return Some(sub.to_owned());
     }
@@ -168,6 +171,7 @@ fn leaves_tree(sub: &str, word: &str) -> bool {
 fn is_dangerous(sub: &str, word: &str) -> bool {
     if let Some(long) = word.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
+        // Git takes the beginning of a long option for it, so `--upl` is as dangerous as the whole.
         return abbreviates(name, &LONG) && !BUT.contains(&name);
     }
     let talks = matches!(
@@ -189,6 +193,8 @@ fn is_dangerous(sub: &str, word: &str) -> bool {
         "format-patch" | "archive" => "o",
         _ => return false,
     };
+    // Anywhere in the word: letters are bundled, and which of them takes the rest is not worked
+    // out.
     let short = word.strip_prefix('-').unwrap_or_default();
     short.contains(|letter| letters.contains(letter))
 }

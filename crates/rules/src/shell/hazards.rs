@@ -69,9 +69,12 @@ impl ArgumentHazard {
 pub(crate) fn find(words: &[String], sources: &[ShellWord]) -> Option<ArgumentHazard> {
     let (name, arguments) = words.split_first()?;
     if let Some(at) = launched_at(words) {
-        // A rule must name everything before the program that is launched, which is judged as itself.
+        // A rule must name everything before the program that is launched, which is judged as
+        // itself.
         return find(words.get(at..)?, sources.get(at..)?);
     }
+    // Programs with a language of their own, which a table of options cannot describe. What these
+    // readers pass still has to pass the table.
     let argument = match base(name) {
         "git" => super::git::hazard(arguments),
         "sed" | "gsed" => sed::hazard(arguments),
@@ -89,6 +92,8 @@ pub(crate) fn find(words: &[String], sources: &[ShellWord]) -> Option<ArgumentHa
 /// Where the program or module begins that a launcher runs.
 fn launched_at(words: &[String]) -> Option<usize> {
     let name = words.first()?;
+    // `python -m TOOL` runs a module that is a program of its own, with its own dangerous
+    // arguments.
     if name.starts_with("python") && words.get(1).is_some_and(|word| word == "-m") {
         return Some(2);
     }

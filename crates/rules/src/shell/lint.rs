@@ -11,6 +11,8 @@ pub(crate) fn doubt(text: &str) -> Option<&'static str> {
     if text.len() > COMMAND_BYTES_MAX {
         return Some("the command is too long to be judged");
     }
+    // A carriage return or an escape can make a terminal show another command than the one that
+    // runs.
     if text
         .chars()
         .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
@@ -47,6 +49,8 @@ pub(crate) fn is_invisible(c: char) -> bool {
 }
 
 fn joins_lines(text: &str) -> bool {
+    // Bash removes both characters, so `r\` and `m` on the next line are `rm`; the parsers may see
+    // two words. Behind a blank nothing is joined.
     text.match_indices("\\\n").any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let after = text[at + 2..].chars().next();

@@ -209,6 +209,7 @@ pub(crate) fn find_program(name: &str) -> Option<&'static ProgramEntry> {
         // The table is part of the program: a fault in it is a bug, which a test finds.
         table.unwrap_or_else(|fault| panic!("programs.table: {fault}"))
     });
+    // The exact name first: some programs have a digit or a dot in their names.
     TABLE.get(name).or_else(|| TABLE.get(unversioned(name)))
 }
 
@@ -288,6 +289,8 @@ impl ProgramEntry {
     }
 
     fn inherit(&self) -> Self {
+        // Not the operands and not what is walked: those differ from subcommand to subcommand, and
+        // a subcommand that says nothing of them must count as not known.
         Self {
             options: self.options.clone(),
             style: self.style,

@@ -257,13 +257,16 @@ pub(crate) fn launcher_words(words: &[String]) -> Option<usize> {
     if !LAUNCHING.iter().any(|(own, _)| *own == name) {
         return None;
     }
-    // Options with values may stand before the subcommand, so every word counts.
+    // Options with values may stand before the subcommand, so every word counts. Behind `--` they
+    // are the words of the program that is run.
     let own = words.iter().take_while(|word| *word != "--");
     let mut behind_option = false;
     for (at, word) in own.enumerate().skip(1) {
         if LAUNCHING.contains(&(name, word.as_str())) {
             return Some(at + 1);
         }
+        // A word behind an option may be that option's value, and then the subcommand is still to
+        // come.
         if !behind_option && settles_the_subcommand(name, word) {
             return None;
         }
@@ -449,7 +452,7 @@ fn changes_work_tree(arguments: &[String]) -> bool {
 }
 
 /// Programs to which the directory they run in means nothing but where paths begin.
-const DIRECTORY_FREE: [&str; 79] = [
+const DIRECTORY_FREE: [&str; 80] = [
     "echo",
     "printf",
     "true",
@@ -484,6 +487,7 @@ const DIRECTORY_FREE: [&str; 79] = [
     "sort",
     "uniq",
     "cut",
+    "tr",
     "paste",
     "join",
     "comm",

@@ -150,6 +150,7 @@ impl ReachBudget {
     ) -> (Vec<DenyForm>, Vec<PathArgument>) {
         let mut found = ReachedCommands::default();
         self.command(&simple.words, &mut found);
+        // Any word, not the first alone: the shell may stand behind wrappers.
         let has_shell = simple.words.iter().any(|word| is_shell(base(&word.text)));
         for redirect in &simple.redirects {
             // A shell runs the heredoc or here-string that it is given as its input.
@@ -164,6 +165,7 @@ impl ReachBudget {
         let all: Vec<String> = words.iter().map(|word| word.text.clone()).collect();
         let list = Arc::new(CommandWords::new(all));
         let mut seen = vec![false; list.all.len()];
+        // Each word at most once, however wrappers nest: the work is bounded by the length.
         let mut todo = vec![0];
         let mut programs = 0;
         // Later programs of the same command have no other words than the first.
@@ -179,6 +181,9 @@ impl ReachBudget {
             });
             let own = &list.all[head..];
             programs += 1;
+            // Each program reads all words behind it, so without a bound a long row of wrappers
+            // would take quadratic time. Their names are still all found, and the first sees every
+            // path.
             if programs <= PROGRAMS_MAX {
                 found.add_paths(own, &words[head..]);
             }
@@ -207,6 +212,8 @@ impl ReachBudget {
             if self.is_exhausted {
                 return;
             }
+            // A single word such as `rm` is a script only to a shell; elsewhere it is found as a
+            // program already.
             if (word.contains(odd) || in_shell) && !word.starts_with('-') {
                 self.script(word, found);
             }
@@ -299,6 +306,7 @@ fn inner_programs(words: &[String]) -> Vec<usize> {
         return after_exec(words);
     }
     let launched = launcher_words(words);
+    // `timeout` takes a duration before the program.
     let transparent = TRANSPARENT
         .contains(&name)
         .then_some(usize::from(name == "timeout"));
@@ -383,7 +391,8 @@ impl ReachedCommands {
         self.add_known_paths(words, sources, &arguments);
         self.add_wildcards(sources, &arguments);
         if arguments.hazard.is_some() || sources.iter().any(|source| source.dynamic) {
-            // What is not understood may use any of its words as a path.
+            // What is not understood may use any of its words as a path. Beside the known ones,
+            // which say more, such as which folders are walked.
             self.add_every_path(words, sources, FileUse::Unknown);
         }
     }
@@ -539,6 +548,8 @@ fn paths_in(word: &str, everything: bool) -> Vec<&str> {
         paths.extend(attached_values(word));
     }
     if everything || word.contains('@') {
+        // `@file`, `host:path`, `type=bind,src=path`: programs have many ways to put a path in a
+        // word, and a deny has to see it in each.
         for (at, _) in word.match_indices(['=', ',', ':', '<', '@']) {
             let rest = &word[at + 1..];
             paths.push(rest);

@@ -1,5 +1,7 @@
 //! Scripts: what a piece of bash would run, in the order it is written.
 
+use std::ops::Range;
+
 use super::word::ShellWord;
 
 /// One simple command.
@@ -8,6 +10,20 @@ pub(crate) struct ScriptCommand {
     pub(crate) assigns: Vec<ScriptAssignment>,
     pub(crate) words: Vec<ShellWord>,
     pub(crate) redirects: Vec<ScriptRedirect>,
+    /// Where it is written. Only the first parser says so, here and for the words.
+    pub(crate) span: Range<usize>,
+    pub(crate) word_spans: Vec<Range<usize>>,
+}
+
+impl ScriptCommand {
+    pub(crate) fn push_word(&mut self, word: ShellWord, span: Range<usize>) {
+        if self.word_spans.is_empty() {
+            self.span.start = span.start;
+        }
+        self.span.end = span.end;
+        self.words.push(word);
+        self.word_spans.push(span);
+    }
 }
 
 /// `NAME=value` before a command.
@@ -23,6 +39,8 @@ pub(crate) struct ScriptRedirect {
     pub(crate) kind: RedirectKind,
     /// The file; for a heredoc its text.
     pub(crate) target: ShellWord,
+    /// Where the file is written. Only the first parser says so.
+    pub(crate) span: Range<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +103,8 @@ impl ParsedScript {
 
     /// Whether both parsers saw the same commands with the same words.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        // Separators are not compared: each parser reports them in its own way, and a command that
+        // one of them missed shows in the words.
         let mut ours = self.items.iter().filter(|item| has_words(item));
         let mut theirs = other.items.iter().filter(|item| has_words(item));
         loop {
@@ -125,6 +145,6 @@ fn same_redirect(one: &ScriptRedirect, other: &ScriptRedirect) -> bool {
             one.target.text.trim_matches('\n') == other.target.text.trim_matches('\n')
                 && one.target.dynamic == other.target.dynamic
         }
-        _ => one == other,
+        _ => one.kind == other.kind && one.target == other.target,
     }
 }

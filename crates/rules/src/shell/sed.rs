@@ -44,6 +44,7 @@ pub(crate) fn hazard(arguments: &[String]) -> Option<String> {
             }
             continue;
         }
+        // The first plain word is the script, unless an option gave one; then it is a file.
         if !script_given {
             script_given = true;
             if !only_prints(word) {
@@ -102,6 +103,7 @@ impl SedReader {
     /// Each `None` below means: not understood, or not harmless.
     fn script(&mut self) -> Option<()> {
         loop {
+            // Braces are not paired: sed itself refuses a script in which they do not match.
             self.skip(|c| c.is_whitespace() || c == ';' || c == '{' || c == '}');
             if self.peek().is_none() {
                 return Some(());
@@ -156,7 +158,8 @@ impl SedReader {
                 '\n' => return None,
                 '\\' => self.at += 1,
                 '[' if !in_class => {
-                    // Inside a class the delimiter is still one for sed, so a class with it is not judged.
+                    // Inside a class the delimiter is still one for sed, so a class with it is not
+                    // judged.
                     in_class = true;
                 }
                 ']' => in_class = false,
@@ -210,6 +213,7 @@ impl SedReader {
         self.at += 1;
         self.delimited(delimiter)?;
         self.replacement(delimiter)?;
+        // Not `e`, which runs the result, and not `w`, which writes it to a file.
         self.skip(|c| matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M') || c.is_ascii_digit());
         self.end_of_command()
     }

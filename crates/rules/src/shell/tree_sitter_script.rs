@@ -4,9 +4,10 @@
 //! Only a tree made of a few kinds of nodes, without gaps, is free of doubt.
 
 use std::cell::RefCell;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+use countersign_core::truncate_with_ellipsis;
+use tree_sitter::{Node, ParseOptions, Parser, Tree};
 
 use super::script::{
     ParsedScript, RedirectKind, ScriptAssignment, ScriptCommand, ScriptItem, ScriptRedirect,
@@ -17,6 +18,11 @@ use super::word::{ShellWord, dequote};
 const PROGRESS_MAX: usize = 20_000;
 /// More nodes than this are not walked.
 const NODES_MAX: usize = 400_000;
+
+/// Longer expansions are shown by their beginning.
+const EXPANSION_BYTES_MAX: usize = 100;
+/// How many expansions of one command are named.
+const EXPANSIONS_NAMED_MAX: usize = 5;
 
 thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
@@ -52,21 +58,20 @@ fn parse(text: &str) -> Option<Tree> {
             *slot = Some(parser);
         }
         let parser = slot.as_mut()?;
+        // Ticks and not time: what is allowed must not depend on how busy the machine is.
         let mut ticks = 0;
-        let mut progress = |_: &ParseState| {
-            ticks += 1;
-            if ticks > PROGRESS_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        };
         let bytes = text.as_bytes();
-        let options = ParseOptions::new().progress_callback(&mut progress);
         let tree = parser.parse_with_options(
             &mut |at, _| bytes.get(at..).unwrap_or_default(),
             None,
-            Some(options),
+            Some(ParseOptions::new().progress_callback(&mut |_| {
+                ticks += 1;
+                if ticks > PROGRESS_MAX {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })),
         );
         if tree.is_none() {
             // A parser that was stopped would go on with this text the next time.
@@ -79,7 +84,7 @@ fn parse(text: &str) -> Option<Tree> {
 enum WalkStep<'t> {
     Visit(Node<'t>),
     Emit(ScriptItem),
-    Attach(Vec<ScriptRedirect>, bool),
+    Attach(Vec<ScriptRedirect>, Option<Range<usize>>),
 }
 
 struct ScriptWalk<'s> {
@@ -91,6 +96,7 @@ struct ScriptWalk<'s> {
 
 impl ScriptWalk<'_> {
     fn run(&mut self, root: Node<'_>) {
+        // A stack of our own: hostile text nests deeply enough to exhaust that of the thread.
         let mut todo = vec![WalkStep::Visit(root)];
         let mut seen = 0;
         while let Some(step) = todo.pop() {
@@ -153,9 +159,12 @@ impl ScriptWalk<'_> {
         if node.is_missing() {
             self.script.doubts("this is not a complete shell command");
         }
+        // An error is doubt already, by the tree's root; the words in it are still looked at.
         if !node.is_named() || node.is_error() {
             return;
         }
+        // A list of what is known, not of what is dangerous: a grammar that gains a node must not
+        // gain an allow.
         let doubt = match node.kind() {
             "program"
             | "list"
@@ -187,7 +196,8 @@ impl ScriptWalk<'_> {
             "command_substitution" => Some("the output of a command becomes part of it"),
             "process_substitution" => Some("a command runs behind a file name"),
             "expansion" | "simple_expansion" | "arithmetic_expansion" | "brace_expression" => {
-                Some("part of it is expanded only when it runs")
+                let reason = known_only_when_run(&[self.source(node)]);
+                return self.script.doubts(reason);
             }
             "declaration_command" | "unset_command" | "variable_assignments" => {
                 Some("variables of the shell are changed")
@@ -226,6 +236,7 @@ impl ScriptWalk<'_> {
                 todo.push(WalkStep::Visit(child));
             }
         }
+        // The stack gives the last first, and items are to be in source order.
         todo[begin..].reverse();
     }
 
@@ -257,6 +268,7 @@ impl ScriptWalk<'_> {
         let mut later = Vec::new();
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
+            // Bash would read one word where the tree has two.
             if end_of_last == Some(child.start_byte()) && child.is_named() {
                 self.script
                     .doubts("two words stand next to each other without a blank");
@@ -277,10 +289,11 @@ impl ScriptWalk<'_> {
                     continue;
                 }
                 "comment" => {}
-                _ => simple.words.push(self.word(child)),
+                _ => simple.push_word(self.word(child), child.byte_range()),
             }
             later.push(WalkStep::Visit(child));
         }
+        simple.span = node.byte_range();
         // What is nested in the words comes after the command itself; their order does not matter.
         later.retain(
             |step| matches!(step, WalkStep::Visit(node) if node.child_count() > 0 || !node.is_named()),
@@ -309,7 +322,7 @@ impl ScriptWalk<'_> {
                     | "expansion"
             );
             if wordy || (!child.is_named() && is_word(self.source(child))) {
-                simple.words.push(self.word(child));
+                simple.push_word(self.word(child), child.byte_range());
             } else {
                 self.flush(&mut simple);
             }
@@ -334,6 +347,7 @@ impl ScriptWalk<'_> {
             self.script.doubts("a variable is set in an unusual way");
         }
         ScriptAssignment {
+            // `NAME+=value` appends, and matters for the same variable.
             name: name.trim_end_matches('+').to_owned(),
             value: dequote(value),
         }
@@ -355,8 +369,8 @@ impl ScriptWalk<'_> {
             }
         }
         later.reverse();
-        let lone_dash = body.is_some_and(|body| self.has_lone_dash(node, body));
-        if !lone_dash {
+        let lone_dash = body.and_then(|body| self.find_lone_dash(node, body));
+        if lone_dash.is_none() {
             self.check_gaps(node);
         }
         todo.extend(later);
@@ -366,15 +380,15 @@ impl ScriptWalk<'_> {
 
     /// A redirection behind a list or pipeline is one of its last command; only behind a group is
     /// it one of the whole.
-    fn attach(&mut self, redirects: Vec<ScriptRedirect>, lone_dash: bool) {
+    fn attach(&mut self, redirects: Vec<ScriptRedirect>, lone_dash: Option<Range<usize>>) {
         if let Some(ScriptItem::Simple(simple)) = self.script.items.last_mut() {
             simple.redirects.extend(redirects);
-            if lone_dash {
-                simple.words.push(dequote("-"));
+            if let Some(span) = lone_dash {
+                simple.push_word(dequote("-"), span);
             }
             return;
         }
-        if lone_dash {
+        if lone_dash.is_some() {
             self.script.doubts("part of the command was not understood");
         }
         let redirects = redirects.into_iter().map(ScriptItem::Redirect);
@@ -382,15 +396,16 @@ impl ScriptWalk<'_> {
     }
 
     /// The tree leaves out a `-` between a command and its redirection.
-    fn has_lone_dash(&self, node: Node<'_>, body: Node<'_>) -> bool {
+    fn find_lone_dash(&self, node: Node<'_>, body: Node<'_>) -> Option<Range<usize>> {
         let mut cursor = node.walk();
         let next = node
             .children(&mut cursor)
             .find(|child| child.start_byte() >= body.end_byte());
-        let gap = next.and_then(|next| self.text.get(body.end_byte()..next.start_byte()));
-        gap.is_some_and(|gap| {
-            gap.starts_with([' ', '\t']) && gap.ends_with([' ', '\t']) && gap.trim() == "-"
-        })
+        let gap = self.text.get(body.end_byte()..next?.start_byte())?;
+        let is_dash =
+            gap.starts_with([' ', '\t']) && gap.ends_with([' ', '\t']) && gap.trim() == "-";
+        let at = body.end_byte() + gap.find('-').filter(|_| is_dash)?;
+        Some(at..at + 1)
     }
 
     /// The redirections of one node; whatever else it holds is visited later.
@@ -413,6 +428,7 @@ impl ScriptWalk<'_> {
                         ScriptRedirect {
                             kind: RedirectKind::Text,
                             target: self.word(child),
+                            span: child.byte_range(),
                         }
                     })
                     .collect()
@@ -428,31 +444,33 @@ impl ScriptWalk<'_> {
     ) -> Vec<ScriptRedirect> {
         let mut cursor = node.walk();
         let mut kind = None;
-        let mut targets = Vec::new();
+        let mut targets = ScriptCommand::default();
         for child in node.children(&mut cursor) {
             match child.kind() {
                 "file_descriptor" => {}
                 operator if !child.is_named() => kind = Some(redirect_kind(operator)),
                 _ => {
                     later.push(WalkStep::Visit(child));
-                    targets.push(self.word(child));
+                    targets.push_word(self.word(child), child.byte_range());
                 }
             }
         }
+        // An operator that is not known may read and write.
         let kind = kind.unwrap_or(RedirectKind::ReadWrite);
-        if targets.len() > 1 {
-            self.script
-                .doubts("a redirection stands before its command");
-            let words = targets.split_off(1);
-            self.script.items.push(ScriptItem::Simple(ScriptCommand {
-                words,
-                ..ScriptCommand::default()
-            }));
-        }
-        let Some(target) = targets.pop() else {
+        // The grammar takes the words of `>file command` for further targets. They are a command.
+        let mut command = ScriptCommand::default();
+        let mut words = targets.words.into_iter().zip(targets.word_spans);
+        let Some((target, span)) = words.next() else {
             return Vec::new();
         };
-        let redirect = settle(self.source(node), kind, target);
+        words.for_each(|(word, span)| command.push_word(word, span));
+        if !command.words.is_empty() {
+            self.script
+                .doubts("a redirection stands before its command");
+            self.script.items.push(ScriptItem::Simple(command));
+        }
+        let mut redirect = settle(self.source(node), kind, target);
+        redirect.span = span;
         Vec::from_iter((redirect.kind != RedirectKind::Free).then_some(redirect))
     }
 
@@ -512,9 +530,33 @@ impl ScriptWalk<'_> {
             ScriptRedirect {
                 kind: RedirectKind::Text,
                 target,
+                span: node.byte_range(),
             },
         );
         redirects
+    }
+}
+
+/// Names what is expanded at run time, as it is written.
+pub(crate) fn known_only_when_run<S: AsRef<str>>(expanded: &[S]) -> String {
+    let name = |text: &S| {
+        format!(
+            "`{}`",
+            truncate_with_ellipsis(text.as_ref(), EXPANSION_BYTES_MAX)
+        )
+    };
+    let names: Vec<String> = expanded
+        .iter()
+        .take(EXPANSIONS_NAMED_MAX)
+        .map(name)
+        .collect();
+    match (names.as_slice(), expanded.len() - names.len()) {
+        ([name], 0) => format!("{name} is known only when it runs"),
+        (_, 0) => format!("{} are known only when it runs", names.join(", ")),
+        (_, more) => format!(
+            "{} and {more} more are known only when it runs",
+            names.join(", ")
+        ),
     }
 }
 
@@ -562,13 +604,10 @@ fn redirect_kind(operator: &str) -> RedirectKind {
 /// takes a leading `-` for a token of its own, so only a bare one is certain.
 pub(super) fn settle(source: &str, kind: RedirectKind, mut target: ShellWord) -> ScriptRedirect {
     if kind != RedirectKind::Free {
-        return ScriptRedirect { kind, target };
+        return redirect(kind, target);
     }
     if target.literal().is_some_and(is_descriptor) && !target.quoted {
-        return ScriptRedirect {
-            kind: RedirectKind::Free,
-            target: ShellWord::default(),
-        };
+        return redirect(RedirectKind::Free, ShellWord::default());
     }
     let is_bare = target
         .text
@@ -582,7 +621,15 @@ pub(super) fn settle(source: &str, kind: RedirectKind, mut target: ShellWord) ->
     } else {
         RedirectKind::ReadWrite
     };
-    ScriptRedirect { kind, target }
+    redirect(kind, target)
+}
+
+fn redirect(kind: RedirectKind, target: ShellWord) -> ScriptRedirect {
+    ScriptRedirect {
+        kind,
+        target,
+        span: 0..0,
+    }
 }
 
 /// `2` duplicates a descriptor, `2-` moves it, `-` closes it.

@@ -1,5 +1,7 @@
 //! Words: what a word of bash stands for once its quotes are gone, and what cannot be known of it.
 
+use std::ops::Range;
+
 /// A word after quoting.
 #[expect(
     clippy::struct_excessive_bools,
@@ -70,6 +72,8 @@ impl WordBuilder {
             .zip(&self.quoted)
             .any(|(c, quoted)| !quoted && matches!(c, '*' | '?' | '['));
         let tilde = chars.first() == Some(&'~') && !self.quoted[0];
+        // Braces are expanded before anything else and can make several words of one, so a word
+        // with them is not a literal, although nothing in it depends on the machine.
         let dynamic = self.dynamic || expands_braces(&chars, &self.quoted);
         let text = if glob {
             escape_quoted(&chars, &self.quoted)
@@ -108,6 +112,7 @@ fn expands_braces(chars: &[char], quoted: &[bool]) -> bool {
             continue;
         }
         match c {
+            // A `}` does not end it: to take `{a}x,y` for an expansion only asks more.
             '{' => open = true,
             ',' if open => return true,
             '.' if open && previous == '.' => return true,
@@ -120,19 +125,39 @@ fn expands_braces(chars: &[char], quoted: &[bool]) -> bool {
 
 /// Takes the quotes off one word of source text. A word whose quotes do not close is dynamic.
 pub(crate) fn dequote(source: &str) -> ShellWord {
+    read_word(source).out.finish()
+}
+
+/// What of a word is known only when it runs, as it is written: `$i` of `a-$i.txt`. The word itself
+/// if nothing smaller is.
+pub(crate) fn expansions(source: &str) -> Vec<String> {
+    let reader = read_word(source);
+    if reader.expanded.is_empty() {
+        return vec![source.to_owned()];
+    }
+    let ranges = reader.expanded.into_iter();
+    ranges
+        .map(|range| reader.chars[range].iter().collect())
+        .collect()
+}
+
+fn read_word(source: &str) -> WordReader {
     let mut reader = WordReader {
         chars: source.chars().collect(),
         at: 0,
         out: WordBuilder::default(),
+        expanded: Vec::new(),
     };
     reader.read();
-    reader.out.finish()
+    reader
 }
 
 struct WordReader {
     chars: Vec<char>,
     at: usize,
     out: WordBuilder,
+    /// The characters that stand for something else at run time.
+    expanded: Vec<Range<usize>>,
 }
 
 impl WordReader {
@@ -156,8 +181,8 @@ impl WordReader {
                 },
                 '\'' => self.single(),
                 '"' => self.double(),
-                '$' => self.dollar(false),
-                '`' => self.backtick(),
+                '$' => self.expansion(|reader| reader.dollar(false)),
+                '`' => self.expansion(Self::backtick),
                 '<' | '>' => {
                     // Only a process substitution leaves these in a word.
                     self.out.expands();
@@ -184,6 +209,7 @@ impl WordReader {
         loop {
             match self.next() {
                 Some('"') => return,
+                // Between double quotes a backslash is kept unless one of these follows.
                 Some('\\') => match self.next() {
                     Some('\n') => {}
                     Some(c @ ('$' | '`' | '"' | '\\')) => self.out.quote(c),
@@ -193,12 +219,23 @@ impl WordReader {
                     }
                     None => return self.out.expands(),
                 },
-                Some('$') => self.dollar(true),
-                Some('`') => self.backtick(),
+                Some('$') => self.expansion(|reader| reader.dollar(true)),
+                Some('`') => self.expansion(Self::backtick),
                 Some(c) => self.out.quote(c),
                 None => return self.out.expands(),
             }
         }
+    }
+
+    /// Reads what may be an expansion, and notes where it is if it is one.
+    fn expansion(&mut self, read: impl Fn(&mut Self)) {
+        let start = self.at - 1;
+        let was_dynamic = std::mem::take(&mut self.out.dynamic);
+        read(self);
+        if self.out.dynamic {
+            self.expanded.push(start..self.at);
+        }
+        self.out.dynamic |= was_dynamic;
     }
 
     fn backtick(&mut self) {
@@ -261,6 +298,7 @@ impl WordReader {
 
     /// The home and the working directory are known well enough for a deny.
     fn expand(&mut self, name: &str) {
+        // Still dynamic: an earlier command may have set them, so no allow may rest on this.
         self.out.expands();
         match name {
             "HOME" => self.out.bare('~'),
@@ -334,6 +372,7 @@ pub(crate) fn decode_ansi(inner: &str) -> Option<String> {
             }
             _ => return None,
         };
+        // Bash ends the string here and drops the rest.
         if decoded == '\0' {
             return None;
         }

@@ -36,6 +36,40 @@ fn cve_2025_54795_echo_cannot_carry_a_command() {
     }
 }
 
+/// One parser reads `time` as a program with arguments, the other as a word of the grammar.
+#[test]
+fn the_time_of_a_group_is_asked_although_each_command_in_it_is_allowed() {
+    let rules = ["+Bash(ls:*)", "+Bash(time:*)"];
+    for command in [
+        "time { ls; }",
+        "time -p { ls; }",
+        "time ( ls )",
+        "time ! ls",
+        "time (ls; ls)",
+        "time",
+        "! time { ls; }",
+    ] {
+        assert_eq!(shell(command, &rules), Ask, "{command}");
+    }
+    for command in ["time ls", "time -p ls", "ls && { ls; }", "(ls)"] {
+        assert_eq!(shell(command, &rules), Allow, "{command}");
+    }
+}
+
+/// Arithmetic sets variables and evaluates what they hold. One parser reads it as nothing at all.
+#[test]
+fn arithmetic_beside_an_allowed_command_is_asked() {
+    for command in [
+        "(( 1 )) && ls",
+        "((ls)) ; ls",
+        "((PATH=0)); ls",
+        "ls; ((x))",
+        "ls || (( x++ ))",
+    ] {
+        assert_eq!(shell(command, &["+Bash(ls:*)"]), Ask, "{command}");
+    }
+}
+
 #[test]
 fn cve_2025_54794_a_neighbour_with_the_same_prefix_is_outside() {
     let allow = ["+Read(./**)", "+Edit(./**)"];

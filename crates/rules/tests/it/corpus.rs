@@ -1,6 +1,6 @@
 //! The labelled cases: nothing wrong is allowed, and nearly everything right is.
 
-use countersign_rules::{CorpusCase, Effect};
+use countersign_rules::{CorpusCase, Effect, ToolAction};
 
 const CORPUS: &str = include_str!("../../corpus/corpus.jsonl");
 /// What attacks on the engine added to it: every one is answered rightly.
@@ -47,4 +47,27 @@ fn the_corpus_is_answered_rightly() {
 fn what_attacks_added_is_answered_rightly() {
     let wrong = wrong(MORE);
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_part_of_a_command_is_shown_as_it_is_written() {
+    for line in CORPUS.lines().chain(MORE.lines()) {
+        let case = CorpusCase::parse(line).unwrap();
+        let ToolAction::Shell { command } = &case.request.action else {
+            continue;
+        };
+        // Bash removes a backslash at the end of a line before it reads anything else.
+        let joined = command.replace("\\\n", "");
+        for part in case.judge().parts {
+            let subject = part.subject.strip_suffix('…').unwrap_or(&part.subject);
+            let is_whole_tool = subject == case.request.tool;
+            let is_empty = subject.is_empty() && !command.trim().is_empty();
+            let is_written = command.contains(subject) || joined.contains(subject);
+            assert!(
+                is_whole_tool || is_written && !is_empty,
+                "{}: {subject:?} is not in {command:?}",
+                case.id
+            );
+        }
+    }
 }

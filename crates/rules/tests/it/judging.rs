@@ -51,7 +51,7 @@ fn each_part_names_what_decided() {
                 Some(("Bash(git push:*)", Effect::Ask, 2)),
             ),
             part(
-                "rm -rf a b",
+                "rm -rf 'a b'",
                 Effect::Deny,
                 Some(("Bash(rm:*)", Effect::Deny, 3)),
             ),
@@ -64,7 +64,7 @@ fn each_part_names_what_decided() {
         "deny\n  \
          allow run `git status`: allow `Bash(git status:*)` in rules.toml:1\n  \
          ask run `git push origin`: ask `Bash(git push:*)` in rules.toml:2\n  \
-         deny run `rm -rf a b`: deny `Bash(rm:*)` in rules.toml:3\n  \
+         deny run `rm -rf 'a b'`: deny `Bash(rm:*)` in rules.toml:3\n  \
          ask run `make`: no rule"
     );
 }
@@ -181,4 +181,51 @@ fn a_folder_written_in_another_way_escapes_no_deny() {
         let verdict = verdict_at(action, place, &links, &Floor::default(), &rules);
         assert_eq!(verdict.effect, Effect::Deny, "{cwd}");
     }
+}
+
+#[test]
+fn what_is_known_only_when_it_runs_is_shown_as_it_is_written() {
+    let explained = |command: &str| {
+        let action = ToolAction::Shell {
+            command: command.into(),
+        };
+        let floor = Floor::default();
+        explain(&verdict_at(action, place(), &Links::default(), &floor, &[]))
+    };
+    assert_eq!(
+        explained("echo $i"),
+        "ask\n  ask run `echo $i`: `$i` is known only when it runs"
+    );
+    assert_eq!(
+        explained("for i in a b; do cp \"x-$i.txt\" '$HOME' > ${out}; done"),
+        "ask\n  \
+         ask run `for i in a b; do cp \"x-$i.txt\" '$HOME' > ${out}; done`: the command branches or loops\n  \
+         ask write `${out}`: `${out}` is known only when it runs\n  \
+         ask run `cp \"x-$i.txt\" '$HOME'`: `$i` is known only when it runs"
+    );
+    assert_eq!(
+        explained("echo $a \"$b-$a\" {1..3}"),
+        "ask\n  ask run `echo $a \"$b-$a\" {1..3}`: `$a`, `$b`, `{1..3}` are known only when it runs"
+    );
+}
+
+#[test]
+fn one_name_in_two_directories_is_two_files() {
+    let action = ToolAction::Shell {
+        command: "echo > x; cd sub && echo > x".into(),
+    };
+    let floor = Floor::default();
+    let verdict = verdict_at(
+        action,
+        place(),
+        &Links::default(),
+        &floor,
+        &["+Bash(echo:*)"],
+    );
+    let subjects: Vec<_> = verdict
+        .parts
+        .iter()
+        .map(|part| part.subject.as_str())
+        .collect();
+    assert_eq!(subjects, ["x", "echo", "cd sub", "x", "echo"]);
 }

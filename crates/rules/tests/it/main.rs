@@ -9,4 +9,5 @@ mod programs;
 mod real_bash;
 mod scratch;
 mod spawning;
+mod starter;
 mod support;

@@ -1,7 +1,7 @@
 //! One connection, and everything that was ever found out about its other end.
 //!
-//! Invariant: findings only add up. Once an agent held the other end, the connection is that agent's for good;
-//! once nobody could say who held it, it stays unnamed for good.
+//! Invariant: findings are added and never removed. Once an agent held the other end, the
+//! connection stays that agent's; once its holder could not be identified, it stays unidentified.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,14 +12,15 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::peer::{SocketDescriptor, SocketFacts, TcpEnds};
 
-/// Processes that one connection's other end may have gone through, with all above them. A connection that is
-/// passed around more than that has something to hide.
+/// Processes that may have held the other end of one connection, with their ancestors. No honest
+/// client passes its connection on this often, and the list must not grow without bound.
 const PROCESSES_MAX: usize = 1024;
 
 /// The other end of a connection, as the kernel names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ConnectionPeer {
-    /// A process on the Unix socket, as it was when it connected: its number may be another's later.
+    /// A process on the Unix socket, as it was when it connected: its number may be another's
+    /// later.
     Unix {
         uid: u32,
         process: Option<ProcessKey>,
@@ -28,22 +29,22 @@ pub(crate) enum ConnectionPeer {
     Tcp(TcpEnds),
 }
 
-/// Why nobody can say which process is at the other end.
+/// Why the process at the other end cannot be identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnnamedReason {
     /// The socket exists, and no process that we may read holds it.
     Hidden,
-    /// Nobody holds it any more, or it never was on this machine.
+    /// No process holds it any more, or it never was on this machine.
     Closed,
     /// Another user created or holds it.
     OtherUser,
     /// The process that connected has ended.
     Ended,
-    /// Its process is nested so deeply that it cannot be seen where it comes from.
+    /// Its process has more ancestors than are read.
     TooDeep,
-    /// What is above its process ended again and again while it was looked at.
+    /// Ancestors of its process ended each time they were read.
     Changing,
-    /// It went through too many processes.
+    /// Too many processes held it.
     PassedAround,
     /// It was created in a cgroup that was removed.
     CreatorUnknown,
@@ -95,6 +96,8 @@ pub(super) struct PeerRecord {
 
 impl PeerRecord {
     pub(super) fn note_unnamed(&mut self, reason: UnnamedReason) {
+        // The first reason stays, so that the same caller gets the same error each time, and its
+        // version does not rise with every look.
         if self.unnamed.is_none() {
             self.unnamed = Some(reason);
             self.version += 1;
@@ -102,6 +105,7 @@ impl PeerRecord {
     }
 
     pub(super) fn note_agent(&mut self, agent: AgentId) {
+        // The first agent stays: one that holds the socket later does not take over what it began.
         if self.agent.is_none() {
             self.agent = Some(agent);
             self.version += 1;
@@ -113,6 +117,8 @@ impl PeerRecord {
             return;
         }
         self.version += 1;
+        // Processes stay in `seen` after they let the socket go: an agent that passed its
+        // connection on may be recognised as one only later.
         for process in holders.iter().flat_map(|holder| &holder.chain) {
             if self.seen.len() <= PROCESSES_MAX && !self.seen.contains(process) {
                 self.seen.push(*process);
@@ -129,6 +135,7 @@ impl PeerRecord {
         match self.socket {
             None => self.socket = Some(facts),
             Some(first) if is_same_socket(first, facts) => {}
+            // Another socket now has the same two addresses: the one that was accepted is closed.
             Some(_) => self.note_unnamed(UnnamedReason::Closed),
         }
     }
@@ -157,10 +164,10 @@ impl CallerConnection {
         }
     }
 
-    /// Keeps its place among all connections.
-    pub(crate) fn hold_permit(&self, room: OwnedSemaphorePermit) {
-        // It gets one place, once.
-        drop(self.permit.set(room));
+    /// Holds the connection's permit until the connection ends.
+    pub(crate) fn hold_permit(&self, permit: OwnedSemaphorePermit) {
+        // Called once for each connection, so it is not set yet.
+        drop(self.permit.set(permit));
     }
 
     /// Whether the other end is on the Unix socket.

@@ -6,13 +6,14 @@ use countersign_core::event::{
 };
 use countersign_core::{ManagedAgent, Turn};
 use countersign_daemon::catalog::ResolvedAgent;
-use countersign_daemon::{CatalogEntry, FileStatus, TranscriptPage, WorktreeDiff, WorktreeOutcome};
+use countersign_daemon::{
+    CatalogEntry, FileStatus, MergeOutcome, TranscriptPage, WorktreeDiff, WorktreeOutcome,
+};
 use countersign_protocol as wire;
 
-use super::{raw, time};
+use super::{AgentNames, name_of, raw, time};
 
-/// What the host knows of an agent that it runs.
-pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
+pub(crate) fn managed(managed: &ManagedAgent, names: AgentNames<'_>) -> wire::ManagedRow {
     let options = &managed.options;
     wire::ManagedRow {
         agent: options.agent.clone(),
@@ -24,11 +25,13 @@ pub(crate) fn managed(managed: &ManagedAgent) -> wire::ManagedRow {
         disallowed_tools: options.disallowed_tools.clone(),
         ended_at: managed.ended_at.map(time),
         env: options.env.iter().map(variable).collect(),
+        labels: options.labels.clone(),
         last_activity: time(managed.last_activity),
         message: managed.message.clone(),
         mode: managed.mode.clone(),
         model: managed.model.clone(),
         parent: options.parent.as_ref().map(ToString::to_string),
+        parent_name: name_of(options.parent.as_ref(), names),
         plan: managed.plan.steps.iter().map(step).collect(),
         queued: managed.queue.len(),
         resumable: managed.resumable,
@@ -103,8 +106,7 @@ fn worktree(worktree: &Worktree) -> wire::WorktreeRow {
     }
 }
 
-/// A page of an agent's story.
-pub(crate) fn transcript(page: &TranscriptPage) -> wire::TranscriptResult {
+pub(super) fn transcript(page: &TranscriptPage) -> wire::TranscriptResult {
     let parts = page
         .parts
         .iter()
@@ -140,7 +142,7 @@ fn entry(entry: &TranscriptEntry) -> wire::TranscriptRow {
         },
         Entry::ToolResult { id, status, text } => Row::ToolResult {
             id: id.clone(),
-            status: status_name(*status).to_owned(),
+            status: tool_status(*status).to_owned(),
             text: text.clone(),
         },
         Entry::ToolUse {
@@ -152,14 +154,14 @@ fn entry(entry: &TranscriptEntry) -> wire::TranscriptRow {
         } => Row::ToolUse {
             id: id.clone(),
             input: input.as_ref().map(raw),
-            status: status.map(|status| status_name(status).to_owned()),
+            status: status.map(|status| tool_status(status).to_owned()),
             title: title.clone(),
             tool: tool.clone(),
         },
     }
 }
 
-fn status_name(status: ToolStatus) -> &'static str {
+pub(crate) fn tool_status(status: ToolStatus) -> &'static str {
     match status {
         ToolStatus::Pending => "pending",
         ToolStatus::InProgress => "in_progress",
@@ -169,19 +171,18 @@ fn status_name(status: ToolStatus) -> &'static str {
     }
 }
 
-/// What an agent changed.
-pub(crate) fn diff(diff: WorktreeDiff) -> wire::AgentDiff {
-    let files = diff.files.into_iter().map(|file| wire::DiffFileRow {
+pub(super) fn diff(diff: &WorktreeDiff) -> wire::AgentDiff {
+    let files = diff.files.iter().map(|file| wire::DiffFileRow {
         added: file.added,
         binary: file.binary,
-        from: file.from,
-        path: file.path,
+        from: file.from.clone(),
+        path: file.path.clone(),
         removed: file.removed,
         status: file_status_name(file.status).to_owned(),
     });
     wire::AgentDiff {
         files: files.collect(),
-        text: diff.text,
+        text: diff.text.clone(),
         truncated: diff.truncated,
     }
 }
@@ -193,16 +194,15 @@ fn file_status_name(status: FileStatus) -> &'static str {
         FileStatus::Renamed => "renamed",
         FileStatus::TypeChanged => "type_changed",
         FileStatus::Repository => "repository",
-        // The kinds of change may grow; whatever they are called, the file is different.
+        // Git may have more kinds of change; in each of them the file is different.
         _ => "modified",
     }
 }
 
-/// What became of a worktree.
-pub(crate) fn removed(outcome: WorktreeOutcome) -> wire::RemovedWorktree {
+pub(super) fn removed(outcome: &WorktreeOutcome) -> wire::RemovedWorktree {
     let (branch_kept, why) = match outcome {
-        WorktreeOutcome::Removed { branch_kept } => (branch_kept, None),
-        WorktreeOutcome::Kept { why } => (None, Some(why)),
+        WorktreeOutcome::Removed { branch_kept } => (branch_kept.clone(), None),
+        WorktreeOutcome::Kept { why } => (None, Some(why.clone())),
     };
     wire::RemovedWorktree {
         branch_kept,
@@ -211,8 +211,38 @@ pub(crate) fn removed(outcome: WorktreeOutcome) -> wire::RemovedWorktree {
     }
 }
 
-/// A known agent.
-/// What an agent speaks.
+pub(super) fn merged(outcome: &MergeOutcome) -> wire::MergedWorktree {
+    let nothing = wire::MergedWorktree::default();
+    match outcome.clone() {
+        MergeOutcome::Merged {
+            into,
+            commit,
+            fast_forward,
+        } => wire::MergedWorktree {
+            merged: true,
+            into: Some(into),
+            commit: Some(commit),
+            fast_forward,
+            ..nothing
+        },
+        MergeOutcome::UpToDate { into } => wire::MergedWorktree {
+            merged: true,
+            into: Some(into),
+            ..nothing
+        },
+        MergeOutcome::Conflicts { into, files } => wire::MergedWorktree {
+            into: Some(into),
+            conflicts: files,
+            why: Some("both branches changed the same lines".into()),
+            ..nothing
+        },
+        MergeOutcome::Refused { why } => wire::MergedWorktree {
+            why: Some(why),
+            ..nothing
+        },
+    }
+}
+
 pub(crate) fn protocol(protocol: Option<wire::AgentProtocol>) -> Protocol {
     match protocol.unwrap_or_default() {
         wire::AgentProtocol::Acp => Protocol::Acp,
@@ -220,10 +250,10 @@ pub(crate) fn protocol(protocol: Option<wire::AgentProtocol>) -> Protocol {
     }
 }
 
-pub(crate) fn catalog_row(known: CatalogEntry) -> wire::CatalogRow {
-    let (command, hint) = match known.resolved {
-        ResolvedAgent::Found { command } => (command, known.entry.hint.to_owned()),
-        ResolvedAgent::Missing { advice } => (Vec::new(), advice),
+pub(super) fn catalog_row(known: &CatalogEntry) -> wire::CatalogRow {
+    let (command, hint) = match &known.resolved {
+        ResolvedAgent::Found { command } => (command.clone(), known.entry.hint.to_owned()),
+        ResolvedAgent::Missing { advice } => (Vec::new(), advice.clone()),
     };
     wire::CatalogRow {
         installed: !command.is_empty(),

@@ -1,17 +1,19 @@
 //! Rules, verdicts and grants, from the domain to the wire.
 
-use countersign_core::GrantState;
-use countersign_core::event::{Effect, GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
+use countersign_core::event::{Effect, Grant, GrantScope, PartKind, RuleRef, Verdict, VerdictPart};
+use countersign_core::{Agent, GrantState, OpenCounts, Timestamp};
 use countersign_daemon::{
-    BacktestContradiction, BacktestReport, ListedRule, RuleFileProblem, RuleProposal,
-    RulesOverview, SuggestedRule,
+    BacktestContradiction, BacktestReport, GrantAdded, ListedRule, RuleArea, RuleCheck,
+    RuleFileProblem, RuleProposal, RulesOverview, SuggestedRule,
 };
+use countersign_protocol as wire;
 use countersign_protocol::{
-    BacktestResult, FileRule, GrantRow, HostEffect, HostRule, HostVerdict, HostVerdictPart,
-    MinedRule, RuleCandidate, RuleProblem, RuleScope, RulesResult,
+    BacktestResult, FileRule, GrantRow, HostEffect, HostRule, HostRuleArea, HostVerdict,
+    HostVerdictPart, MinedRule, RuleCandidate, RuleProblem, RuleScope, RulesResult,
 };
 
-use super::{approval_state, time, who};
+use super::{AgentNames, name_of, outcome, time, who};
+use crate::ops::rules::RuleAdvice;
 
 fn effect(effect: Effect) -> HostEffect {
     match effect {
@@ -60,8 +62,8 @@ fn rule(rule: &RuleRef) -> HostRule {
     }
 }
 
-pub(crate) fn grant(state: &GrantState) -> GrantRow {
-    let mut row = new_grant(&state.grant, state.created_at);
+pub(crate) fn grant(state: &GrantState, names: AgentNames<'_>) -> GrantRow {
+    let mut row = new_grant(&state.grant, state.created_at, names);
     row.fired = state.fired;
     row.last_used = state.last_used.map(time);
     row.uses_left = state.uses_left;
@@ -69,10 +71,7 @@ pub(crate) fn grant(state: &GrantState) -> GrantRow {
 }
 
 /// The row of a grant that has not been used yet.
-pub(crate) fn new_grant(
-    grant: &countersign_core::event::Grant,
-    created_at: countersign_core::Timestamp,
-) -> GrantRow {
+pub(crate) fn new_grant(grant: &Grant, created_at: Timestamp, names: AgentNames<'_>) -> GrantRow {
     GrantRow {
         by: who(&grant.by),
         created_at: time(created_at),
@@ -83,65 +82,111 @@ pub(crate) fn new_grant(
         last_used: None,
         origin: grant.origin.as_ref().map(ToString::to_string),
         rule: grant.rule.clone(),
-        scope: scope(&grant.scope),
+        scope: scope(&grant.scope, names),
         uses: grant.uses,
         uses_left: grant.uses,
     }
 }
 
-fn scope(scope: &GrantScope) -> RuleScope {
+fn scope(scope: &GrantScope, names: AgentNames<'_>) -> RuleScope {
     RuleScope {
         agent: scope.agent.clone(),
         project: scope.project.clone(),
         session: scope.session.as_ref().map(ToString::to_string),
+        session_name: name_of(scope.session.as_ref(), names),
+        labels: scope.labels.clone(),
     }
 }
 
-pub(crate) fn overview(overview: RulesOverview) -> RulesResult {
+pub(super) fn overview(overview: &RulesOverview, names: AgentNames<'_>) -> RulesResult {
     RulesResult {
         files: overview.files.iter().map(file_rule).collect(),
-        grants: overview.grants.iter().map(grant).collect(),
-        problems: overview.problems.into_iter().map(problem).collect(),
-        project: overview.project,
-        suspended: overview.suspended,
-        untrusted: overview.untrusted,
+        grants: overview
+            .grants
+            .iter()
+            .map(|row| grant(row, names))
+            .collect(),
+        problems: overview.problems.iter().map(problem).collect(),
+        project: overview.project.clone(),
+        suspended: overview.suspended.clone(),
+        untrusted: overview.untrusted.clone(),
     }
 }
 
 fn file_rule(listed: &ListedRule) -> FileRule {
     FileRule {
+        area: match listed.area {
+            RuleArea::Anywhere => None,
+            RuleArea::Folder => Some(HostRuleArea::Folder),
+            RuleArea::Worktree => Some(HostRuleArea::Worktree),
+        },
         counts: listed.counts,
         rule: rule(&listed.rule),
     }
 }
 
-pub(crate) fn problem(problem: RuleFileProblem) -> RuleProblem {
+pub(crate) fn problem(problem: &RuleFileProblem) -> RuleProblem {
     RuleProblem {
-        file: problem.file,
+        file: problem.file.clone(),
         line: problem.line,
-        message: problem.message,
+        message: problem.message.clone(),
         suspends: problem.suspends,
     }
 }
 
-pub(crate) fn candidate(candidate: SuggestedRule) -> RuleCandidate {
-    RuleCandidate {
-        note: candidate.note,
-        part: candidate.part,
-        rule: candidate.rule,
+pub(super) fn added(added: &GrantAdded, names: AgentNames<'_>) -> wire::AddedRule {
+    wire::AddedRule {
+        grant: grant(&added.grant, names),
+        settled: added.settled,
+        warnings: added.warnings.clone(),
     }
 }
 
-pub(crate) fn mined(mined: RuleProposal) -> MinedRule {
+pub(super) fn check(check: &RuleCheck) -> wire::CheckedRules {
+    wire::CheckedRules {
+        candidates: check.candidates.iter().map(candidate).collect(),
+        verdict: verdict(&check.verdict),
+    }
+}
+
+pub(super) fn advice(advice: &RuleAdvice) -> wire::RuleSuggestions {
+    wire::RuleSuggestions {
+        candidates: advice.candidates.iter().map(candidate).collect(),
+        mined: advice.mined.iter().map(mined).collect(),
+    }
+}
+
+/// Agents whose asks are allowed without a person now.
+pub(crate) fn bypassed(agents: &[(Agent, OpenCounts)], now: Timestamp) -> Vec<wire::BypassRow> {
+    let bypassed = agents.iter().filter_map(|(agent, _)| {
+        let until = agent.bypass_until.filter(|until| *until > now)?;
+        Some(wire::BypassRow {
+            agent_id: agent.id().to_string(),
+            name: agent.profile.name.clone(),
+            until: time(until),
+        })
+    });
+    bypassed.collect()
+}
+
+fn candidate(candidate: &SuggestedRule) -> RuleCandidate {
+    RuleCandidate {
+        note: candidate.note.clone(),
+        part: candidate.part,
+        rule: candidate.rule.clone(),
+    }
+}
+
+fn mined(mined: &RuleProposal) -> MinedRule {
     MinedRule {
         allowed: mined.allowed,
         examples: mined.examples.iter().map(ToString::to_string).collect(),
         last_at: time(mined.last_at),
-        rule: mined.rule,
+        rule: mined.rule.clone(),
     }
 }
 
-pub(crate) fn backtest(result: &BacktestReport) -> BacktestResult {
+pub(super) fn backtest(result: &BacktestReport) -> BacktestResult {
     BacktestResult {
         agreed: result.agreed,
         already_settled_by_rules: result.already_settled_by_rules,
@@ -152,11 +197,11 @@ pub(crate) fn backtest(result: &BacktestReport) -> BacktestResult {
     }
 }
 
-fn contradiction(row: &BacktestContradiction) -> countersign_protocol::Contradiction {
-    countersign_protocol::Contradiction {
+fn contradiction(row: &BacktestContradiction) -> wire::Contradiction {
+    wire::Contradiction {
         approval_id: row.approval.to_string(),
         by: who(&row.by),
-        decided: approval_state(row.decided),
+        decided: outcome(row.decided),
         verdict: verdict(&row.verdict),
     }
 }

@@ -1,90 +1,106 @@
-//! Tools that an agent calls to notify or ask its parent.
+//! Tools with which an agent notifies or asks its parent.
 
 use std::time::Duration;
 
+use countersign_core::event::QuestionOutcome;
 use countersign_core::limits::{MCP_QUESTION_S, MCP_QUESTION_S_MAX};
-use countersign_protocol::{HostQuestion, HostQuestionState, HostRole, NotifyParentParams};
+use countersign_core::{Question, Role};
+use countersign_protocol::NotifyParentParams;
+use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::Call;
-use super::reply::{Outcome, Told, named, quoted};
+use super::call::ToolCall;
+use super::reply::{ToolReply, ToolResult, one_line, quoted};
+use crate::convert;
 use crate::ops;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Notice {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct NotifyArguments {
+    /// The message.
     message: String,
 }
 
-pub(super) async fn notify(call: &Call<'_>, notice: Notice) -> Outcome {
-    let caller = call.caller.clone();
+pub(super) async fn notify(call: &ToolCall<'_>, arguments: NotifyArguments) -> ToolResult {
     let params = NotifyParentParams {
-        message: notice.message,
+        message: arguments.message,
         idempotency_key: call.key(),
     };
-    ops::notify_parent(call.service(), caller, params).await?;
-    Ok(Told::new(
-        "said; it is read when there is time",
+    ops::parent::notify(call.service(), call.caller.clone(), params).await?;
+    Ok(ToolReply::new(
+        "sent; it is read between two turns",
         json!({"told": true}),
     ))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct AskArguments {
+    /// The question, with all that is needed to answer it.
     question: String,
+    /// How many seconds to wait. Default: 300.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 86400))]
     timeout_s: Option<u64>,
 }
 
-pub(super) async fn ask(call: &Call<'_>, asked: Asked) -> Outcome {
-    let limit_s = asked.timeout_s.unwrap_or(MCP_QUESTION_S);
+pub(super) async fn ask(call: &ToolCall<'_>, arguments: AskArguments) -> ToolResult {
+    let limit_s = arguments.timeout_s.unwrap_or(MCP_QUESTION_S);
     let limit = Duration::from_secs(limit_s.clamp(1, MCP_QUESTION_S_MAX));
-    let caller = call.caller.clone();
-    let question =
-        ops::parent::ask(call.service(), caller, asked.question, limit, call.key()).await?;
-    let ended = if question.state == HostQuestionState::Pending {
-        let wait = ops::wait_question(call.service(), &call.caller, question.id, None);
-        call.await_with_progress("waiting for an answer", wait)
-            .await?
-    } else {
-        question
-    };
-    Ok(answered(&ended, limit))
+    let (service, caller) = (call.service(), &call.caller);
+    let asked = ops::parent::ask(
+        service,
+        caller.clone(),
+        arguments.question,
+        limit,
+        call.key(),
+    );
+    let question = asked.await?;
+    if question.ended.is_some() {
+        return Ok(reply(&question, limit));
+    }
+    let id = question.text.id.to_string();
+    let wait = ops::questions::wait(service, caller, id, None);
+    let ended = call.await_with_progress("waiting for an answer", wait);
+    Ok(reply(&ended.await?, limit))
 }
 
-/// What the asker is told, and who says it.
-fn answered(question: &HostQuestion, limit: Duration) -> Told {
-    let by = question.answered_by.as_ref();
-    let words = question.answer.as_deref().unwrap_or_default();
-    if question.state != HostQuestionState::Answered {
-        let text = format!(
-            "nobody answered within {} s: choose the safest way, ask again, or stop and say why",
-            limit.as_secs()
-        );
-        // Many clients show the data alone, and what to do now is not in the rest of it.
-        let data = json!({
-            "answered": false,
-            "question_id": question.id,
-            "state": question.state,
-            "message": text,
-        });
-        return Told::new(text, data);
-    }
-    let name = by.map(|by| named(&by.name)).unwrap_or_default();
-    let who = match by.map(|by| by.role) {
-        Some(HostRole::Agent) => "agent",
-        _ => "person",
+fn reply(question: &Question, limit: Duration) -> ToolReply {
+    let ending = question.ended.as_ref().map(|ended| &ended.ending);
+    let Some(ending) = ending.filter(|ending| ending.outcome == QuestionOutcome::Answered) else {
+        return unanswered(question, limit);
     };
-    let answer = quoted(words);
-    Told::new(
-        format!("{who} `{name}` answers: {answer}"),
+    let name = one_line(&ending.by.name);
+    let kind = match ending.by.role {
+        Role::Agent(_) => "agent",
+        Role::Operator | Role::Observer | Role::Host => "person",
+    };
+    let answer = quoted(&ending.answer);
+    ToolReply::new(
+        format!("{kind} `{name}` answers: {answer}"),
         json!({
             "answered": true,
             "answer": answer,
-            "answered_by": {"kind": who, "name": name},
-            "question_id": question.id,
+            "answered_by": {"kind": kind, "name": name},
+            "question_id": question.text.id.as_str(),
         }),
     )
+}
+
+fn unanswered(question: &Question, limit: Duration) -> ToolReply {
+    let text = format!(
+        "nobody answered within {} s: choose the safest way, ask again, or stop and say why",
+        limit.as_secs()
+    );
+    // Many clients show the data alone, and what to do now is not in the rest of it.
+    let data = json!({
+        "answered": false,
+        "question_id": question.text.id.as_str(),
+        "state": convert::question_state(question),
+        "message": text,
+    });
+    ToolReply::new(text, data)
 }

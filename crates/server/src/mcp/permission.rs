@@ -1,118 +1,131 @@
 //! Permission by MCP, in the form that Claude Code's `--permission-prompt-tool` expects.
 //!
 //! Invariant: only an ask that was allowed gives `allow`, and then with exactly the input that was
-//! judged or that the person made of it. Everything else is `deny`, in words.
+//! judged or that the person made of it. Everything else is `deny` with the reason.
 
+use countersign_core::event::ApprovalOutcome;
 use countersign_core::limits::MANAGED_ASK_TIMEOUT_MS;
-use countersign_protocol::{HostApproval, HostApprovalState, Raw, RequestApprovalParams};
+use countersign_core::{Approval, find_subject};
+use countersign_protocol::{Raw, RequestApprovalParams};
+use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
-use super::reply::{Outcome, Stop, Told, cut, named};
+use super::call::ToolCall;
+use super::reply::{ToolFailure, ToolReply, ToolResult, cut, one_line};
 use crate::api_error::ApiError;
 use crate::ops;
 
-/// How much of a command stands in the line that names the ask; the whole of it is in its input.
+/// How much of a command is in the line that names the ask; the whole of it is in its input.
 const ACTION_BYTES: usize = 200;
 
-/// Newer clients may say more than we know of.
-#[derive(Deserialize)]
-pub(super) struct Wanted {
+// Unknown fields are not refused: newer clients may send more than we know.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct PermissionArguments {
+    /// The tool that is to be used.
     tool_name: String,
+    /// Its exact input.
     input: Map<String, Value>,
+    /// The id of the tool call; asking again with it is the same ask.
     #[serde(default)]
     tool_use_id: Option<String>,
 }
 
-pub(super) async fn request(call: &Call<'_>, wanted: Wanted) -> Outcome {
-    let input = Value::Object(wanted.input.clone());
+pub(super) async fn request(call: &ToolCall<'_>, arguments: PermissionArguments) -> ToolResult {
+    let input = Value::Object(arguments.input.clone());
     let raw = to_raw_value(&input).map_err(|error| ApiError::invalid(&error))?;
-    let params = params(call, wanted, Raw(raw.into())).await;
-    let row = match decided(call, params).await {
-        Ok(row) => row,
-        Err(Stop::Api(error)) => return Ok(denied(&error.into_error().message)),
-        Err(stop) => return Err(stop),
+    let params = ask_params(call, arguments, Raw(raw.into())).await;
+    let ended = match ask_and_wait(call, params).await {
+        Ok(ended) => ended,
+        // The asker understands only its own two answers, so a failure is one of them.
+        Err(ToolFailure::Api(error)) => return Ok(deny(&error.into_error().message)),
+        Err(failure) => return Err(failure),
     };
-    Ok(answer(&row, input))
+    Ok(answer(&ended, input))
 }
 
-async fn params(call: &Call<'_>, wanted: Wanted, input: Raw) -> RequestApprovalParams {
-    let (cwd, timeout_ms) = ops::parent::whereabouts(call.service(), &call.caller).await;
-    let key = wanted.tool_use_id.as_ref();
-    let key = key.map(|id| format!("mcp-permission:{id}"));
+async fn ask_params(
+    call: &ToolCall<'_>,
+    arguments: PermissionArguments,
+    input: Raw,
+) -> RequestApprovalParams {
+    // The host's own knowledge of the directory: an agent that could name another one would choose
+    // the rules that judge it.
+    let (cwd, timeout_ms) = ops::parent::ask_defaults(call.service(), &call.caller).await;
+    // The id of the tool call is better than the bridge's key: it also stays the same if the agent
+    // itself asks again.
+    let tool_call_key = arguments
+        .tool_use_id
+        .as_ref()
+        .map(|id| format!("mcp-permission:{id}"));
     RequestApprovalParams {
-        action: action(&wanted.tool_name, &wanted.input),
-        tool: Some(wanted.tool_name),
+        action: action(&arguments.tool_name, &arguments.input),
+        tool: Some(arguments.tool_name),
         input: Some(input),
         cwd,
-        tool_call_id: wanted.tool_use_id,
-        idempotency_key: key.or_else(|| call.key()),
+        tool_call_id: arguments.tool_use_id,
+        idempotency_key: tool_call_key.or_else(|| call.key()),
+        // Zero stands for "no limit" in an agent's options.
         timeout_ms: Some(timeout_ms.unwrap_or(MANAGED_ASK_TIMEOUT_MS)).filter(|ms| *ms > 0),
         ..RequestApprovalParams::default()
     }
 }
 
-/// Opens the ask and waits for its end. An asker that stops waiting takes its ask back: what nobody
-/// waits for is not to be answered.
-pub(super) async fn decided(
-    call: &Call<'_>,
+/// Opens the ask and waits for its end. If the asker stops waiting, its ask is withdrawn.
+pub(super) async fn ask_and_wait(
+    call: &ToolCall<'_>,
     params: RequestApprovalParams,
-) -> Result<HostApproval, Stop> {
+) -> Result<Approval, ToolFailure> {
     let (service, caller) = (call.service(), &call.caller);
-    let row = ops::request_approval(service, caller.clone(), None, params).await?;
-    if row.state != HostApprovalState::Pending {
-        return Ok(row);
+    let approval = ops::approvals::request(service, caller.clone(), params).await?;
+    if !approval.is_pending() {
+        return Ok(approval);
     }
-    let wait = ops::wait_approval(service, caller, row.id.clone(), None);
+    let id = approval.ask.id.to_string();
+    let wait = ops::approvals::wait(service, caller, id.clone(), None);
     let ended = call
         .await_with_progress("waiting for a decision", wait)
         .await;
-    if matches!(ended, Err(Stop::CallerGone)) {
-        let words = Some("its asker stopped waiting".to_owned());
-        // It may have ended in the same moment.
-        drop(ops::cancel_approval(service, caller.clone(), row.id, words).await);
+    // Not when the host ends: then the ask stays open, and the bridge repeats the call with the
+    // next host under the same key.
+    if matches!(ended, Err(ToolFailure::CallerGone)) {
+        let reason = Some("its asker stopped waiting".to_owned());
+        // It may have ended in the same moment, and then there is nothing to withdraw.
+        drop(ops::approvals::cancel(service, caller.clone(), id, reason).await);
     }
     ended
 }
 
-fn answer(row: &HostApproval, input: Value) -> Told {
-    if row.state != HostApprovalState::Allowed {
-        return denied(&ops::parent::refusal(row));
-    }
-    let edited = row.edited_input.as_ref();
-    let edited = edited.map(|edited| serde_json::from_str::<Value>(edited.0.get()));
+fn answer(approval: &Approval, input: Value) -> ToolReply {
+    let ending = approval.ended.as_ref().map(|ended| &ended.ending);
+    let Some(ending) = ending.filter(|ending| ending.outcome == ApprovalOutcome::Allowed) else {
+        return deny(&ops::parent::refusal(approval));
+    };
+    let edited = ending.edited_input.as_ref();
+    let edited = edited.map(|edited| serde_json::from_str::<Value>(edited.text()));
     match edited.transpose() {
-        Ok(edited) => told(&json!({"behavior": "allow", "updatedInput": edited.unwrap_or(input)})),
-        Err(_) => denied("the input that a person gave could not be read"),
+        Ok(edited) => {
+            answer_text(&json!({"behavior": "allow", "updatedInput": edited.unwrap_or(input)}))
+        }
+        Err(_) => deny("the input that a person gave could not be read"),
     }
 }
 
-fn denied(words: &str) -> Told {
-    told(&json!({"behavior": "deny", "message": words}))
+fn deny(message: &str) -> ToolReply {
+    answer_text(&json!({"behavior": "deny", "message": message}))
 }
 
-/// The asker reads the text; data beside it would only be read instead of it.
-fn told(answer: &Value) -> Told {
-    Told::new(answer.to_string(), Value::Null)
+fn answer_text(answer: &Value) -> ToolReply {
+    // Without structured data: Claude Code would read that instead of the text.
+    ToolReply::new(answer.to_string(), Value::Null)
 }
 
-/// The line under which the ask stands in the inbox.
+/// The line that names the ask in the inbox.
 fn action(tool: &str, input: &Map<String, Value>) -> String {
-    let known = [
-        "command",
-        "file_path",
-        "path",
-        "url",
-        "pattern",
-        "description",
-    ];
-    let told = known
-        .iter()
-        .find_map(|key| input.get(*key).and_then(Value::as_str));
-    match told {
-        Some(told) => format!("{}: {}", named(tool), cut(told, ACTION_BYTES)),
-        None => named(tool),
+    match find_subject(input) {
+        Some(subject) => format!("{}: {}", one_line(tool), cut(subject, ACTION_BYTES)),
+        None => one_line(tool),
     }
 }

@@ -1,4 +1,4 @@
-//! What a tool gives back: words that a model can act on, and the same as data.
+//! The result of a tool: text that a model can act on, and the same as data.
 //!
 //! Invariant: what other agents wrote is bounded and has its hidden characters made visible.
 
@@ -10,37 +10,36 @@ use serde_json::{Value, json};
 
 use crate::api_error::ApiError;
 
-/// The code by which whoever relays calls knows that the host ended before it could say more.
+/// The code by which the bridge knows that the host ended, and that it may repeat the call.
 const HOST_ENDS: ErrorCode = ErrorCode(-32_099);
 
-/// What a tool has to say.
 #[derive(Debug)]
-pub(super) struct Told {
-    pub(super) words: String,
+pub(super) struct ToolReply {
+    pub(super) text: String,
     pub(super) data: Value,
 }
 
-impl Told {
-    pub(super) fn new(words: impl Into<String>, data: Value) -> Self {
+impl ToolReply {
+    pub(super) fn new(text: impl Into<String>, data: Value) -> Self {
         Self {
-            words: words.into(),
+            text: text.into(),
             data,
         }
     }
 }
 
-/// Why a tool has nothing to say.
+/// Why a call has no reply.
 #[derive(Debug)]
-pub(super) enum Stop {
-    /// The domain or the world said no: the caller is told so in a result.
+pub(super) enum ToolFailure {
+    /// The call was refused or failed: the result says so.
     Api(ApiError),
-    /// Nobody listens any more.
+    /// The caller stopped waiting.
     CallerGone,
-    /// The host ends; the next one can be asked again.
+    /// The host ends; the caller may repeat the call with the next one.
     HostEnds,
 }
 
-impl From<ApiError> for Stop {
+impl From<ApiError> for ToolFailure {
     fn from(error: ApiError) -> Self {
         if error.reason == Reason::ShuttingDown {
             Self::HostEnds
@@ -50,19 +49,23 @@ impl From<ApiError> for Stop {
     }
 }
 
-pub(super) type Outcome = Result<Told, Stop>;
+pub(super) type ToolResult = Result<ToolReply, ToolFailure>;
 
-/// The protocol's form of what came of a call.
-pub(super) fn response(outcome: Outcome) -> Result<CallToolResponse, ErrorData> {
-    match outcome {
-        Ok(told) => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(told.words)]);
-            result.structured_content = (!told.data.is_null()).then_some(told.data);
-            Ok(result.into())
+/// The result of a call in the protocol's form.
+pub(super) fn response(result: ToolResult) -> Result<CallToolResponse, ErrorData> {
+    match result {
+        Ok(reply) => {
+            let mut success = CallToolResult::success(vec![ContentBlock::text(reply.text)]);
+            success.structured_content = (!reply.data.is_null()).then_some(reply.data);
+            Ok(success.into())
         }
-        Err(Stop::Api(error)) => Ok(refusal(error).into()),
-        Err(Stop::CallerGone) => Err(ErrorData::internal_error("the caller went away", None)),
-        Err(Stop::HostEnds) => Err(ErrorData::new(
+        // A result and not an error of the protocol: models get to see results, while clients often
+        // keep protocol errors for themselves.
+        Err(ToolFailure::Api(error)) => Ok(refusal(error).into()),
+        Err(ToolFailure::CallerGone) => {
+            Err(ErrorData::internal_error("the caller went away", None))
+        }
+        Err(ToolFailure::HostEnds) => Err(ErrorData::new(
             HOST_ENDS,
             "the host ended before this was answered: call again",
             Some(json!({"reason": Reason::ShuttingDown.as_str()})),
@@ -73,29 +76,30 @@ pub(super) fn response(outcome: Outcome) -> Result<CallToolResponse, ErrorData> 
 fn refusal(error: ApiError) -> CallToolResult {
     let hint = hint(error.reason);
     let error = error.into_error();
-    let words = match hint {
+    let text = match hint {
         Some(hint) => format!("{}; {hint}", error.message),
         None => error.message.clone(),
     };
     let data = error
         .data
         .and_then(|data| serde_json::from_str::<Value>(data.0.get()).ok());
-    let mut result = CallToolResult::error(vec![ContentBlock::text(words)]);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     let data = data.unwrap_or_default();
+    // Only these: the data of some errors holds whole approvals, with text that was not made safe.
     result.structured_content = Some(json!({
         "error": error.message, "reason": data["reason"], "request_id": data["request_id"],
     }));
     result
 }
 
-/// What to do next, where the words of the refusal do not say it.
+/// What to do next, where the refusal does not say it.
 fn hint(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::UnknownAgent => Some("list_agents shows the agents you started"),
         Reason::UnknownQuestion => Some("list_questions shows what is open"),
         Reason::UnknownApproval => Some("list_approvals shows what is open"),
         Reason::AgentsCannotAnswer => {
-            Some("a person has to answer this; go on with something else")
+            Some("a person has to answer this; continue with something else")
         }
         Reason::AgentEnded => Some("resume_agent starts it again"),
         Reason::TooMany => Some("wait until some have ended"),
@@ -104,17 +108,17 @@ fn hint(reason: Reason) -> Option<&'static str> {
     }
 }
 
-/// Words of somebody else, safe to show and not too long.
+/// Text of another agent or person, with hidden characters made visible, cut to a limit.
 pub(super) fn quoted(text: &str) -> String {
     cut(&visible(text, TextLayout::Block), MCP_TEXT_BYTES_MAX)
 }
 
-/// A name of somebody else, in one line.
-pub(super) fn named(text: &str) -> String {
+/// The same for a name, on one line.
+pub(super) fn one_line(text: &str) -> String {
     cut(&visible(text, TextLayout::Line), 200)
 }
 
-/// The beginning, at a boundary of characters, and how much is missing.
+/// The beginning of a text, and how much is missing.
 pub(super) fn cut(text: &str, bytes_max: usize) -> String {
     let kept = truncate_text(text, bytes_max);
     match text.len() - kept.len() {

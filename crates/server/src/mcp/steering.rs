@@ -1,292 +1,359 @@
-//! An orchestrator's tools over the agents below it: look, tell, interrupt, end, wait, answer.
+//! An orchestrator's tools over the agents below it: list, send, interrupt, end, wait, answer.
 
 use std::time::Duration;
 
 use countersign_core::limits::{MCP_LIST_ROWS_MAX, MCP_WAIT_S, MCP_WAIT_S_MAX};
+use countersign_core::{APPROVE, Agent, AgentId, Approval, DENY, OpenCounts, Question};
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, HostApproval, HostQuestion};
+use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::reply::{Outcome, Stop, Told, cut, named, quoted};
+use super::call::ToolCall;
+use super::reply::{ToolFailure, ToolReply, ToolResult, cut, one_line, quoted};
+use super::tools::NoArguments;
+use crate::convert;
 use crate::ops;
-use crate::ops::children::Woken;
+use crate::ops::children::WaitOutcome;
 
 /// How much of an ask's input is shown in a list: enough to judge most of them by.
 const INPUT_BYTES: usize = 4 * 1024;
 
-/// A tool that takes nothing.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
-
-/// A tool that takes one agent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct One {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct AgentArguments {
+    /// Its name or id.
     agent: String,
 }
 
-pub(super) async fn list_agents(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::children::agents(call.service(), &call.caller).await?;
-    Ok(listed("agents", &rows, agent_data, agent_line))
+pub(super) async fn list_agents(call: &ToolCall<'_>, _: NoArguments) -> ToolResult {
+    let agents = ops::children::agents(call.service(), &call.caller).await?;
+    Ok(list_reply("agents", &agents, agent_data, agent_line))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sent {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct SendArguments {
+    /// Its name or id.
     agent: String,
+    /// The message.
     message: String,
 }
 
-pub(super) async fn send(call: &Call<'_>, sent: Sent) -> Outcome {
-    let id = find(call, &sent.agent).await?;
+pub(super) async fn send(call: &ToolCall<'_>, arguments: SendArguments) -> ToolResult {
+    let id = find_agent(call, &arguments.agent).await?;
     let body = wire::PromptBody {
-        message: sent.message,
+        message: arguments.message,
+        attachments: Vec::new(),
     };
-    let row = ops::managed::prompt(call.service(), &call.caller, id, body).await?;
-    Ok(done("it hears that between two turns", &row))
+    let agent = ops::managed::prompt(call.service(), &call.caller, id, body).await?;
+    Ok(agent_reply("it gets the message between two turns", &agent))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Interrupted {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct InterruptArguments {
+    /// Its name or id.
     agent: String,
+    /// The reason, for the record.
     #[serde(default)]
     reason: Option<String>,
 }
 
-pub(super) async fn interrupt(call: &Call<'_>, interrupted: Interrupted) -> Outcome {
-    let id = find(call, &interrupted.agent).await?;
+pub(super) async fn interrupt(call: &ToolCall<'_>, arguments: InterruptArguments) -> ToolResult {
+    let id = find_agent(call, &arguments.agent).await?;
     let body = wire::InterruptBody {
-        reason: interrupted.reason,
+        reason: arguments.reason,
     };
-    let row = ops::managed::interrupt(call.service(), &call.caller, id, body).await?;
-    Ok(done("its turn ends", &row))
+    let agent = ops::managed::interrupt(call.service(), &call.caller, id, body).await?;
+    Ok(agent_reply("its turn ends", &agent))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Killed {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct KillArguments {
+    /// Its name or id.
     agent: String,
+    /// What happens to running agents that it started.
     #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["end", "keep"]))]
     children: Option<wire::ChildrenFate>,
 }
 
-pub(super) async fn kill(call: &Call<'_>, killed: Killed) -> Outcome {
-    let id = find(call, &killed.agent).await?;
+pub(super) async fn kill(call: &ToolCall<'_>, arguments: KillArguments) -> ToolResult {
+    let id = find_agent(call, &arguments.agent).await?;
     let body = wire::KillBody {
-        children: killed.children,
+        children: arguments.children,
     };
-    let row = ops::managed::kill(call.service(), &call.caller, id, body).await?;
-    Ok(done("it ends, with everything it started", &row))
+    let agent = ops::managed::kill(call.service(), &call.caller, id, body).await?;
+    Ok(agent_reply("it ends, with everything it started", &agent))
 }
 
-pub(super) async fn resume(call: &Call<'_>, one: One) -> Outcome {
-    let id = find(call, &one.agent).await?;
-    let row = ops::managed::resume(call.service(), &call.caller, id).await?;
-    Ok(done("restarting on its session", &row))
+pub(super) async fn resume(call: &ToolCall<'_>, arguments: AgentArguments) -> ToolResult {
+    let id = find_agent(call, &arguments.agent).await?;
+    let resumed = ops::managed::resume(call.service(), &call.caller, id);
+    let agent = call
+        .await_with_progress("waiting for it to end", resumed)
+        .await?;
+    Ok(agent_reply("restarting on its session", &agent))
 }
 
-pub(super) async fn archive(call: &Call<'_>, one: One) -> Outcome {
-    let id = find(call, &one.agent).await?;
+pub(super) async fn archive(call: &ToolCall<'_>, arguments: AgentArguments) -> ToolResult {
+    let id = find_agent(call, &arguments.agent).await?;
     let body = wire::ArchiveBody { archived: true };
-    let row = ops::managed::archive(call.service(), &call.caller, id, body).await?;
-    Ok(done("archived", &row))
+    let agent = ops::managed::archive(call.service(), &call.caller, id, body).await?;
+    Ok(agent_reply("archived", &agent))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Awaited {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct WaitArguments {
+    /// Names or ids. Default: all that run.
     #[serde(default)]
     agents: Vec<String>,
+    /// How many seconds to wait. Default: 300.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 3600))]
     timeout_s: Option<u64>,
 }
 
-pub(super) async fn wait(call: &Call<'_>, awaited: Awaited) -> Outcome {
+pub(super) async fn wait(call: &ToolCall<'_>, arguments: WaitArguments) -> ToolResult {
     let mut ids = Vec::new();
-    if awaited.agents.is_empty() {
+    if arguments.agents.is_empty() {
         let all = ops::children::agents(call.service(), &call.caller).await?;
-        ids.extend(all.into_iter().filter(is_there).map(|row| row.id));
+        let live = all.iter().filter(|(agent, _)| !agent.base.is_terminal());
+        ids.extend(live.map(|(agent, _)| agent.id().to_string()));
     }
-    for word in &awaited.agents {
-        ids.push(find(call, word).await?);
+    for name in &arguments.agents {
+        ids.push(find_agent(call, name).await?);
     }
     if ids.is_empty() {
-        return Ok(Told::new("no agent of yours runs", json!({"agents": []})));
+        return Ok(ToolReply::new(
+            "no agent of yours runs",
+            json!({"agents": []}),
+        ));
     }
-    let limit = awaited.timeout_s.unwrap_or(MCP_WAIT_S);
-    let limit = Duration::from_secs(limit.clamp(1, MCP_WAIT_S_MAX));
+    let limit_s = arguments.timeout_s.unwrap_or(MCP_WAIT_S);
+    let limit = Duration::from_secs(limit_s.clamp(1, MCP_WAIT_S_MAX));
     let wait = ops::children::wait(call.service(), &call.caller, ids, limit);
-    let (woken, rows) = call.await_with_progress("waiting for agents", wait).await?;
-    let first = match woken {
-        Woken::Rested => "none of them has anything to do any more",
-        Woken::Asked => "one of them asks something: see list_questions and list_approvals",
-        Woken::Late => "time ran out, and some still work",
+    let (outcome, agents) = call.await_with_progress("waiting for agents", wait).await?;
+    let message = match outcome {
+        WaitOutcome::Idle => "all of them are idle",
+        WaitOutcome::Asked => "one of them asks something: see list_questions and list_approvals",
+        WaitOutcome::TimedOut => "time ran out, and some still work",
     };
-    let mut told = listed("agents", &rows, agent_data, agent_line);
-    told.words = format!("{first}\n{}", told.words);
-    told.data["all_idle"] = json!(woken == Woken::Rested);
+    let mut reply = list_reply("agents", &agents, agent_data, agent_line);
+    reply.text = format!("{message}\n{}", reply.text);
+    reply.data["all_idle"] = json!(outcome == WaitOutcome::Idle);
     // Many clients show the data alone.
-    told.data["message"] = json!(first);
-    Ok(told)
+    reply.data["message"] = json!(message);
+    Ok(reply)
 }
 
-fn is_there(row: &HostAgent) -> bool {
-    !row.state.is_ended()
+pub(super) async fn list_questions(call: &ToolCall<'_>, _: NoArguments) -> ToolResult {
+    let questions = ops::children::questions(call.service(), &call.caller).await?;
+    Ok(list_reply(
+        "questions",
+        &questions,
+        question_data,
+        question_line,
+    ))
 }
 
-pub(super) async fn list_questions(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::children::questions(call.service(), &call.caller).await?;
-    Ok(listed("questions", &rows, question_data, question_line))
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answered {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct AnswerArguments {
+    /// Its id.
     question_id: String,
+    /// The answer.
     answer: String,
 }
 
-pub(super) async fn answer_question(call: &Call<'_>, answered: Answered) -> Outcome {
+pub(super) async fn answer_question(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolResult {
     let caller = call.caller.clone();
-    let (id, answer) = (answered.question_id, answered.answer);
-    let row = ops::answer_question(call.service(), caller, id, answer).await?;
-    Ok(Told::new("answered", question_data(&row)))
+    let (id, answer) = (arguments.question_id, arguments.answer);
+    let question = ops::questions::answer(call.service(), caller, id, answer).await?;
+    Ok(ToolReply::new("answered", question_data(&question)))
 }
 
-pub(super) async fn list_approvals(call: &Call<'_>, _nothing: Nothing) -> Outcome {
-    let rows = ops::children::approvals(call.service(), &call.caller).await?;
-    Ok(listed("approvals", &rows, approval_data, approval_line))
+pub(super) async fn list_approvals(call: &ToolCall<'_>, _: NoArguments) -> ToolResult {
+    let approvals = ops::children::approvals(call.service(), &call.caller).await?;
+    Ok(list_reply(
+        "approvals",
+        &approvals,
+        approval_data,
+        approval_line,
+    ))
 }
 
-/// What an orchestrator can say to an ask.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Decision {
+enum ApprovalDecision {
     Allow,
     Deny,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Resolved {
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct ResolveArguments {
+    /// Its id.
     approval_id: String,
-    decision: Decision,
+    /// Whether it may happen.
+    #[schemars(with = "String", extend("enum" = ["allow", "deny"]))]
+    decision: ApprovalDecision,
+    /// A message for the agent.
     #[serde(default)]
     message: Option<String>,
+    /// To allow an ask that has questions: the answers, one list of texts for each question.
+    #[serde(default)]
+    answers: Option<Vec<Vec<String>>>,
 }
 
-pub(super) async fn resolve_approval(call: &Call<'_>, resolved: Resolved) -> Outcome {
-    let id = resolved.approval_id;
-    let found = ops::approval(call.service(), &call.caller, id.clone()).await?;
-    let approving = found.approving.first().cloned();
-    let resolution = match resolved.decision {
-        Decision::Allow => approving.unwrap_or_else(|| "approve".to_owned()),
-        Decision::Deny => "deny".to_owned(),
+pub(super) async fn resolve_approval(
+    call: &ToolCall<'_>,
+    arguments: ResolveArguments,
+) -> ToolResult {
+    let id = arguments.approval_id;
+    // Agents name their options as they like; the ask says which of them allows.
+    let found = ops::approvals::load(call.service(), &call.caller, id.clone()).await?;
+    let approving = found.ask.approving.first().map_or(APPROVE, String::as_str);
+    let resolution = match arguments.decision {
+        ApprovalDecision::Allow => approving,
+        ApprovalDecision::Deny => DENY,
     };
     let body = wire::ResolutionBody {
-        resolution,
-        message: resolved.message,
+        resolution: resolution.to_owned(),
+        message: arguments.message,
+        // An orchestrator answers what was asked: an input of its own is never allowed.
         edited_input: None,
+        answers: arguments.answers.map(|answers| {
+            let answers = answers.into_iter();
+            answers.map(wire::ChosenAnswer::Several).collect()
+        }),
         stop: false,
         remember: None,
     };
-    let row = ops::resolve_approval(call.service(), call.caller.clone(), id, body).await?;
-    Ok(Told::new(
-        format!("it is {}", row.state),
-        approval_data(&row),
+    let caller = call.caller.clone();
+    let answered = ops::approvals::resolve(call.service(), caller, id, body).await?;
+    let approval = answered.approval;
+    Ok(ToolReply::new(
+        format!("it is {}", convert::approval_state(&approval)),
+        approval_data(&approval),
     ))
 }
 
 /// The id of an agent below the caller.
-pub(super) async fn find(call: &Call<'_>, word: &str) -> Result<String, Stop> {
-    let row = ops::children::find(call.service(), &call.caller, word).await?;
-    Ok(row.id)
+pub(super) async fn find_agent(call: &ToolCall<'_>, name: &str) -> Result<String, ToolFailure> {
+    let (agent, _) = ops::children::find(call.service(), &call.caller, name).await?;
+    Ok(agent.id().to_string())
 }
 
-fn done(words: &str, row: &HostAgent) -> Told {
-    Told::new(format!("{}: {words}", agent_line(row)), agent_data(row))
+fn agent_reply(message: &str, agent: &(Agent, OpenCounts)) -> ToolReply {
+    ToolReply::new(
+        format!("{}: {message}", agent_line(agent)),
+        agent_data(agent),
+    )
 }
 
-/// A list, the oldest of what is too much.
-fn listed<T>(
+/// A list, cut after its first rows.
+fn list_reply<T>(
     what: &str,
     rows: &[T],
     data: impl Fn(&T) -> Value,
     line: impl Fn(&T) -> String,
-) -> Told {
+) -> ToolReply {
+    // The list is text for a model: a long one would take the place of its own context.
     let shown = &rows[..rows.len().min(MCP_LIST_ROWS_MAX)];
-    let mut words: Vec<String> = shown.iter().map(line).collect();
+    let mut lines: Vec<String> = shown.iter().map(line).collect();
     if rows.is_empty() {
-        words.push(format!("no {what}"));
+        lines.push(format!("no {what}"));
     } else if shown.len() < rows.len() {
-        words.push(format!("and {} more", rows.len() - shown.len()));
+        lines.push(format!("and {} more", rows.len() - shown.len()));
     }
     let rows: Vec<Value> = shown.iter().map(data).collect();
-    Told::new(words.join("\n"), json!({ what: rows }))
+    ToolReply::new(lines.join("\n"), json!({ what: rows }))
 }
 
-/// An agent, as much of it as whoever steers it needs.
-pub(super) fn agent_data(row: &HostAgent) -> Value {
-    let managed = row.managed.as_ref();
+/// What an orchestrator gets to know about an agent.
+pub(super) fn agent_data((agent, open): &(Agent, OpenCounts)) -> Value {
+    let managed = agent.managed.as_deref();
+    let parent = managed.and_then(|managed| managed.options.parent.as_ref());
     json!({
-        "id": row.id,
-        "name": named(&row.name),
-        "kind": row.kind,
-        "state": row.state,
-        "open_questions": row.open_questions,
-        "open_approvals": row.open_approvals,
-        "parent": managed.and_then(|managed| managed.parent.clone()),
+        "id": agent.id().as_str(),
+        "name": one_line(&agent.profile.name),
+        "kind": agent.profile.kind,
+        "state": convert::agent_state(agent.state(*open)),
+        "open_questions": open.questions,
+        "open_approvals": open.approvals,
+        "parent": parent.map(AgentId::as_str),
         "message": managed.and_then(|managed| managed.message.as_deref()).map(quoted),
         "turns": managed.map(|managed| managed.turns),
     })
 }
 
-fn agent_line(row: &HostAgent) -> String {
-    format!("`{}` ({}) is {}", named(&row.name), row.id, row.state)
+fn agent_line((agent, open): &(Agent, OpenCounts)) -> String {
+    let state = convert::agent_state(agent.state(*open));
+    format!(
+        "`{}` ({}) is {state}",
+        one_line(&agent.profile.name),
+        agent.id()
+    )
 }
 
-fn question_data(row: &HostQuestion) -> Value {
+fn question_data(question: &Question) -> Value {
+    let text = &question.text;
+    let ending = question.ended.as_ref().map(|ended| &ended.ending);
     json!({
-        "id": row.id,
-        "agent": row.agent_id,
-        "question": quoted(&row.question),
-        "state": row.state,
-        "answer": row.answer.as_deref().map(quoted),
+        "id": text.id.as_str(),
+        "agent": text.agent.as_ref().map(AgentId::as_str),
+        "question": quoted(&text.text),
+        "state": convert::question_state(question),
+        "answer": ending.map(|ending| quoted(&ending.answer)),
     })
 }
 
-fn question_line(row: &HostQuestion) -> String {
-    let asker = row.agent_id.as_deref().unwrap_or("somebody");
-    format!("{} of {asker}: {}", row.id, quoted(&row.question))
+fn question_line(question: &Question) -> String {
+    let text = &question.text;
+    let asker = text
+        .agent
+        .as_ref()
+        .map_or("somebody", |agent| agent.as_str());
+    format!("{} of {asker}: {}", text.id, quoted(&text.text))
 }
 
-fn approval_data(row: &HostApproval) -> Value {
-    let input = row
-        .input
-        .as_ref()
-        .map(|input| cut(input.0.get(), INPUT_BYTES));
+fn approval_data(approval: &Approval) -> Value {
+    let ask = &approval.ask;
+    let ending = approval.ended.as_ref().map(|ended| &ended.ending);
+    let asked = ask.choice_questions();
+    let questions = asked.iter().map(|one| quoted(&one.question));
     json!({
-        "id": row.id,
-        "agent": row.agent_id,
-        "action": quoted(&row.action),
-        "tool": row.tool.as_deref().map(named),
-        "input": input.as_deref().map(quoted),
-        "cwd": row.cwd.as_deref().map(named),
-        "state": row.state,
-        "resolved_by": row.resolved_by.as_ref().map(|by| named(&by.name)),
+        "questions": questions.collect::<Vec<_>>(),
+        "id": ask.id.as_str(),
+        "agent": ask.agent.as_ref().map(AgentId::as_str),
+        "action": quoted(&ask.action),
+        "tool": ask.tool.as_deref().map(one_line),
+        "input": ask.input.as_ref().map(|input| quoted(&cut(input.text(), INPUT_BYTES))),
+        "cwd": ask.cwd.as_deref().map(one_line),
+        "state": convert::approval_state(approval),
+        "resolved_by": ending.map(|ending| one_line(&ending.by.name)),
     })
 }
 
-fn approval_line(row: &HostApproval) -> String {
-    let asker = row.agent_id.as_deref().unwrap_or("somebody");
-    let input = row
-        .input
+fn approval_line(approval: &Approval) -> String {
+    let ask = &approval.ask;
+    let asker = ask
+        .agent
         .as_ref()
-        .map(|input| cut(input.0.get(), INPUT_BYTES));
-    let input = quoted(input.as_deref().unwrap_or_default());
-    format!("{} of {asker}: {} {input}", row.id, quoted(&row.action))
+        .map_or("somebody", |agent| agent.as_str());
+    let input = ask.input.as_ref();
+    let input = input.map(|input| quoted(&cut(input.text(), INPUT_BYTES)));
+    let input = input.unwrap_or_default();
+    format!("{} of {asker}: {} {input}", ask.id, quoted(&ask.action))
 }

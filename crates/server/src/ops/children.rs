@@ -1,104 +1,108 @@
-//! Operations of orchestrators on the agents below them.
+//! Operations of orchestrators on their descendants.
 //!
-//! Invariant: what an orchestrator is shown is about its own descendants; what it wants done is
-//! decided inside the loop, like a person's wish.
+//! Invariant: an orchestrator reads only about its own descendants; what it does is decided inside
+//! the loop, as for a person.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use countersign_core::{AgentId, ApprovalId, Caller, Rejection};
+use countersign_core::{
+    Agent, AgentId, Approval, ApprovalId, Caller, OpenCounts, Question, Rejection,
+};
 use countersign_daemon::Service;
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, HostApproval, HostQuestion, Reason};
+use countersign_protocol::Reason;
 
 use super::{Result, managed};
 use crate::api_error::ApiError;
-use crate::convert;
 
 /// The agents below the caller, by name.
-pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<HostAgent>> {
-    let below = service.descendants(caller).await?;
-    let mut rows: Vec<_> = below.iter().map(convert::agent).collect();
-    rows.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
-    Ok(rows)
+pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<(Agent, OpenCounts)>> {
+    let mut agents = service.descendants(caller).await?;
+    agents.sort_by(|(a, _), (b, _)| (&a.profile.name, a.id()).cmp(&(&b.profile.name, b.id())));
+    Ok(agents)
 }
 
 /// One agent below the caller, by its id or its name.
-pub(crate) async fn find(service: &Service, caller: &Caller, word: &str) -> Result<HostAgent> {
-    let mut rows = agents(service, caller).await?;
-    if let Some(at) = rows.iter().position(|row| row.id == word) {
-        return Ok(rows.swap_remove(at));
+pub(crate) async fn find(
+    service: &Service,
+    caller: &Caller,
+    name: &str,
+) -> Result<(Agent, OpenCounts)> {
+    let mut agents = agents(service, caller).await?;
+    if let Some(at) = agents
+        .iter()
+        .position(|(agent, _)| agent.id().as_str() == name)
+    {
+        return Ok(agents.swap_remove(at));
     }
-    rows.retain(|row| row.name == word);
-    let several = rows.len() > 1;
-    match rows.pop() {
-        Some(row) if !several => Ok(row),
+    agents.retain(|(agent, _)| agent.profile.name == name);
+    let is_ambiguous = agents.len() > 1;
+    match agents.pop() {
+        Some(agent) if !is_ambiguous => Ok(agent),
         Some(_) => Err(ApiError::plain(
             Reason::AmbiguousId,
-            format!("more than one agent is called '{word}': give an id"),
+            format!("more than one agent is called '{name}': give an id"),
         )),
-        None => Err(Rejection::UnknownAgent(AgentId::new(word)).into()),
+        None => Err(Rejection::UnknownAgent(AgentId::new(name)).into()),
     }
 }
 
 /// Asks of agents below the caller that wait, oldest first.
-pub(crate) async fn approvals(service: &Service, caller: &Caller) -> Result<Vec<HostApproval>> {
-    let open = service.open_asks_below(caller).await?;
-    Ok(open.iter().map(convert::approval).collect())
+pub(crate) async fn approvals(service: &Service, caller: &Caller) -> Result<Vec<Approval>> {
+    Ok(service.open_asks_below(caller).await?)
 }
 
 /// Questions of agents below the caller that wait, oldest first.
-pub(crate) async fn questions(service: &Service, caller: &Caller) -> Result<Vec<HostQuestion>> {
-    let open = service.open_questions_below(caller).await?;
-    Ok(open.iter().map(convert::question).collect())
+pub(crate) async fn questions(service: &Service, caller: &Caller) -> Result<Vec<Question>> {
+    Ok(service.open_questions_below(caller).await?)
 }
 
-/// Starts an agent below the caller. The ask that allowed it starts one and no more.
+/// Starts a child of the caller. The ask that allowed it starts no second one.
 pub(crate) async fn spawn(
     service: &Service,
     caller: &Caller,
     params: wire::SpawnAgentParams,
-    allowed_by: String,
-) -> Result<HostAgent> {
-    let mut request = managed::request(params)?;
-    request.options.allowed_by = Some(ApprovalId::new(allowed_by));
-    Ok(convert::agent(&service.spawn_agent(caller, request).await?))
+    allowed_by: ApprovalId,
+) -> Result<(Agent, OpenCounts)> {
+    let mut request = managed::spawn_request(params)?;
+    request.options.allowed_by = Some(allowed_by);
+    Ok(service.spawn_agent(caller, request).await?)
 }
 
 /// What ended a wait for agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
-    /// All have nothing to do.
-    Rested,
+pub(crate) enum WaitOutcome {
+    Idle,
     /// One of them asks something.
     Asked,
-    /// Time ran out.
-    Late,
+    TimedOut,
 }
 
-/// Waits until agents below the caller have nothing to do, or one of them asks something: whoever
-/// waited on would keep it waiting, since questions are heard between turns.
+/// Waits until agents below the caller are idle, or one of them asks something.
 pub(crate) async fn wait(
     service: &Service,
     caller: &Caller,
     ids: Vec<String>,
     limit: Duration,
-) -> Result<(Woken, Vec<HostAgent>)> {
+) -> Result<(WaitOutcome, Vec<(Agent, OpenCounts)>)> {
     let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let wanted: BTreeSet<AgentId> = ids.iter().map(|id| AgentId::new(id.as_str())).collect();
-    let params = wire::WaitIdleParams {
-        agent_id: None,
+    let params = wire::WaitAgentsParams {
         agent_ids: Some(ids),
         timeout_ms: Some(timeout_ms),
+        ..wire::WaitAgentsParams::default()
     };
-    let woken = tokio::select! {
+    // A question ends the wait: the orchestrator reads it only after this turn, and its child would
+    // wait for the answer as long as the orchestrator waits here.
+    let outcome = tokio::select! {
         biased;
-        rested = managed::wait_idle(service, caller, params) => {
-            if rested?.idle { Woken::Rested } else { Woken::Late }
+        waited = managed::wait(service, caller, params) => {
+            if waited?.reached { WaitOutcome::Idle } else { WaitOutcome::TimedOut }
         }
-        asked = service.wait_asked(caller, &wanted) => asked.map(|()| Woken::Asked)?,
+        asked = service.wait_asked(caller, &wanted) => asked.map(|()| WaitOutcome::Asked)?,
     };
-    let mut rows = agents(service, caller).await?;
-    rows.retain(|row| wanted.contains(&AgentId::new(row.id.as_str())));
-    Ok((woken, rows))
+    let mut agents = agents(service, caller).await?;
+    agents.retain(|(agent, _)| wanted.contains(agent.id()));
+    Ok((outcome, agents))
 }

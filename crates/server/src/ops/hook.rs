@@ -1,8 +1,8 @@
-//! Hooks: what sessions that the host did not start tell it, and what they are told.
+//! Hooks of sessions that the host did not start: their events, and the decisions they get.
 //!
-//! Invariants: who is calling is found out from the kernel and never from what the hook says; a
-//! managed agent's hook grants nothing, because the host asks for it by itself; a no, a failure and
-//! silence never read as allow.
+//! Invariants: the caller is identified by the kernel and never by what the hook says; a managed
+//! agent's hook grants nothing, because that agent asks the host directly; a denial, a failure and
+//! silence never become an allow.
 
 mod asking;
 mod mcp_client;
@@ -13,7 +13,7 @@ mod watch;
 use std::sync::Arc;
 
 use countersign_core::event::BaseState;
-use countersign_core::{Agent, Caller, SendNotification, SetStatus};
+use countersign_core::{ASK_PERSON_TOOL, Agent, Caller, SendNotification, SetStatus};
 use countersign_protocol::{HookDecision, HookEvent, HookParams, HookResult, Reason};
 
 use super::Result;
@@ -26,21 +26,21 @@ pub(crate) use mcp_client::register_mcp_client;
 pub(crate) use waiters::HookWaiters;
 pub(crate) use watch::watch;
 
-use sessions::{Known, Session};
+use sessions::{HookCaller, HookSession};
 
 /// A tool whose hooks we know.
 #[derive(Clone, Copy, Debug)]
-struct Tool {
+struct HookedTool {
     /// Its name in the route, and the beginning of its agents' ids.
     name: &'static str,
     /// The kind of its agents.
     kind: &'static str,
 }
 
-/// The tool of hooks that name none.
+/// The tool of a hook that names none.
 const USUAL_TOOL: &str = "claude";
 
-const TOOLS: [Tool; 1] = [Tool {
+const TOOLS: [HookedTool; 1] = [HookedTool {
     name: USUAL_TOOL,
     kind: "claude-code",
 }];
@@ -58,24 +58,27 @@ pub(crate) async fn hook(
         ApiError::plain(Reason::InvalidParams, message)
     })?;
     match sessions::find(state, connection, tool, &params).await? {
-        Known::Managed(agent) => Ok(leave_to_the_host(agent.to_string(), params.event)),
-        Known::External(session) => Box::pin(serve(state, *session, params)).await,
+        HookCaller::Managed(agent) => Ok(leave_to_the_host(agent.to_string(), params.event)),
+        HookCaller::External(session) => Box::pin(serve(state, *session, params)).await,
     }
 }
 
-/// What a hook is told by any other door.
+/// The refusal of a hook on TCP.
 pub(crate) fn by_the_socket_alone() -> ApiError {
-    let words = "hooks come by the Unix socket, where the host sees which process calls";
-    ApiError::refused(Reason::AuthFailed, words)
+    // On TCP a process is found by a search that an agent can race. On the Unix socket the kernel
+    // names it, and a root that is wrong would mark the wrong program as an agent.
+    let message = "hooks must use the Unix socket, where the host sees which process calls";
+    ApiError::refused(Reason::AuthFailed, message)
 }
 
-/// The host that runs an agent is asked by it directly. A hook that granted would answer in the
-/// person's place, and one that asked as well would ask twice.
+/// The result for a hook of an agent that the host runs.
 fn leave_to_the_host(agent_id: String, event: HookEvent) -> HookResult {
+    // The agent asks the host directly. A hook that allowed would answer instead of the person, and
+    // one that opened an ask would have the person asked twice.
     let asks = event == HookEvent::Ask;
-    let words = "countersign runs this agent and is asked by it directly";
+    let message = "countersign runs this agent, so it asks without a hook";
     HookResult {
-        reason: asks.then(|| words.to_owned()),
+        reason: asks.then(|| message.to_owned()),
         decision: if asks {
             HookDecision::Ask
         } else {
@@ -98,37 +101,47 @@ fn nothing(agent_id: String) -> HookResult {
 
 async fn serve(
     state: &Arc<ServerState>,
-    session: Session,
+    session: HookSession,
     params: HookParams,
 ) -> Result<HookResult> {
     let agent_id = session.agent.id().to_string();
     match params.event {
+        HookEvent::Ask | HookEvent::Prompt if is_question(&params) => {
+            return asking::leave_question(state, session, params).await;
+        }
         HookEvent::Ask | HookEvent::Prompt => {
             turn_to(state, &session, BaseState::Running, None).await?;
             return asking::ask(state, session, params).await;
         }
         HookEvent::SessionEnded => {
+            // A session inside of an agent's process ends without ending that agent.
             if session.is_own {
                 asking::withdraw_all(state, &session.agent, "the session ended").await;
             }
-            let words = params
+            let message = params
                 .message
                 .map(|why| format!("the session ended: {why}"));
-            turn_to(state, &session, BaseState::Done, words).await?;
+            turn_to(state, &session, BaseState::Done, message).await?;
         }
         HookEvent::Idle => turn_to(state, &session, BaseState::Idle, None).await?,
         HookEvent::Notice => notice(state, &session, params).await?,
-        // Finding out who it is has registered it; later events that are not known need no more.
+        // `SessionStarted`, and events of newer tools: the session is registered by now, and that
+        // is all they need.
         _ => {}
     }
     Ok(nothing(agent_id))
 }
 
-/// Says what the agent does, where that is new. A session inside another's process says nothing of
-/// that other one.
+/// Whether the tool only asks the person at the terminal something.
+fn is_question(params: &HookParams) -> bool {
+    params.tool.as_deref() == Some(ASK_PERSON_TOOL)
+}
+
+/// Sets the agent's base state, if it is another one. A session inside of another agent's process
+/// says nothing about that agent.
 async fn turn_to(
     state: &ServerState,
-    session: &Session,
+    session: &HookSession,
     base: BaseState,
     message: Option<String>,
 ) -> Result<()> {
@@ -157,7 +170,7 @@ async fn set_base(
     Ok(())
 }
 
-async fn notice(state: &ServerState, session: &Session, params: HookParams) -> Result<()> {
+async fn notice(state: &ServerState, session: &HookSession, params: HookParams) -> Result<()> {
     let notice = SendNotification {
         caller: session.caller.clone(),
         kind: "hook.notification".to_owned(),

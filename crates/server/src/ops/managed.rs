@@ -1,38 +1,40 @@
-//! Operations on agents that the host runs: started, told, ended, read.
+//! Operations on agents that the host runs: start, message, end, read.
 //!
-//! Invariant: agents reach none of them but orchestrators those that are about agents below them, and
-//! observers only those that change nothing.
+//! Invariant: an agent may call none of them, except that an orchestrator may call those about
+//! agents below it; an observer may call those that change nothing.
 
 use std::time::Duration;
 
 use countersign_core::event::{EnvVar, SpawnOptions, WorktreeRequest};
 use countersign_core::limits::WAIT_AGENTS_MAX;
-use countersign_core::{AgentId, Caller, ChildrenPolicy, Rejection, Seq};
-use countersign_daemon::{DiscardWork, Service, SpawnRequest};
+use countersign_core::{Agent, AgentId, Caller, ChildrenPolicy, OpenCounts, Rejection, Seq};
+use countersign_daemon::{
+    AgentGoal, CatalogEntry, DiscardWork, MergeOutcome, Service, SpawnRequest, TranscriptPage,
+    WorktreeDiff, WorktreeOutcome,
+};
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, Reason};
+use countersign_protocol::Reason;
 
-use super::{Result, page};
+use super::agents::find_id;
+use super::{Result, page_rows};
 use crate::api_error::ApiError;
 use crate::convert;
-use crate::convert::managed as words;
 
 /// Default number of transcript parts in one page.
 const PARTS: usize = 100;
 
-/// Starts an agent.
 pub(crate) async fn spawn(
     service: &Service,
     caller: &Caller,
     params: wire::SpawnAgentParams,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
-    let request = request(params)?;
-    Ok(convert::agent(&service.spawn_agent(caller, request).await?))
+    let request = spawn_request(params)?;
+    Ok(service.spawn_agent(caller, request).await?)
 }
 
-/// Secret values are taken out of what is recorded here, before anything else sees them.
-pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
+/// The request to start an agent. Secret values are separated here from what is recorded.
+pub(super) fn spawn_request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     if params.agent.is_some() != params.command.is_empty() {
         return Err(ApiError::plain(
             Reason::InvalidParams,
@@ -49,6 +51,8 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
     let mut env = Vec::new();
     for variable in params.env {
         let value = match (variable.secret, variable.value) {
+            // `SpawnOptions` becomes an event, and events hold no secrets. The name stays, so that
+            // people see what the agent was given.
             (true, Some(value)) => {
                 secrets.push((variable.name.clone(), value));
                 None
@@ -71,13 +75,16 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         system_prompt: params.system_prompt,
         allowed_tools: params.allowed_tools,
         disallowed_tools: params.disallowed_tools,
+        mcp_servers: params.mcp_servers.map(convert::json),
+        labels: params.labels,
         env,
-        worktree: params.worktree.map(|wish| WorktreeRequest {
-            branch: wish.branch,
+        worktree: params.worktree.map(|params| WorktreeRequest {
+            branch: params.branch,
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
         role: params.role.and_then(convert::managed::agent_role),
+        // Never from the wire: both say who allowed the agent, and the host sets them itself.
         parent: None,
         allowed_by: None,
     };
@@ -86,18 +93,20 @@ pub(super) fn request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
         options,
         secrets,
         prompt: params.prompt,
+        attachments: params.attachments,
     })
 }
 
-/// Tells an agent something.
+/// Sends a message to an agent.
 pub(crate) async fn prompt(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::PromptBody,
-) -> Result<HostAgent> {
-    let told = service.prompt_agent(caller, AgentId::new(id), body.message);
-    Ok(convert::agent(&told.await?))
+) -> Result<(Agent, OpenCounts)> {
+    let id = find_id(service, caller, &id)?;
+    let prompted = service.prompt_agent(caller, id, body.message, body.attachments);
+    Ok(prompted.await?)
 }
 
 /// Ends an agent's turn.
@@ -106,9 +115,9 @@ pub(crate) async fn interrupt(
     caller: &Caller,
     id: String,
     body: wire::InterruptBody,
-) -> Result<HostAgent> {
-    let told = service.interrupt_agent(caller, AgentId::new(id), body.reason);
-    Ok(convert::agent(&told.await?))
+) -> Result<(Agent, OpenCounts)> {
+    let interrupted = service.interrupt_agent(caller, find_id(service, caller, &id)?, body.reason);
+    Ok(interrupted.await?)
 }
 
 /// Ends an agent.
@@ -117,89 +126,117 @@ pub(crate) async fn kill(
     caller: &Caller,
     id: String,
     body: wire::KillBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     let children = body.children.map(|children| match children {
         wire::ChildrenFate::End => ChildrenPolicy::End,
         wire::ChildrenFate::Keep => ChildrenPolicy::Keep,
     });
-    let ended = service.kill_agent(caller, AgentId::new(id), children);
-    Ok(convert::agent(&ended.await?))
+    let ended = service.kill_agent(caller, find_id(service, caller, &id)?, children);
+    Ok(ended.await?)
 }
 
-/// Starts an agent again.
-pub(crate) async fn resume(service: &Service, caller: &Caller, id: String) -> Result<HostAgent> {
-    let started = service.resume_agent(caller, AgentId::new(id));
-    Ok(convert::agent(&started.await?))
+/// Restarts an agent on its session.
+pub(crate) async fn resume(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+) -> Result<(Agent, OpenCounts)> {
+    let started = service.resume_agent(caller, find_id(service, caller, &id)?);
+    Ok(started.await?)
 }
 
-/// Starts an agent that goes on from where another stands.
+/// Starts an agent that continues from another's session.
 pub(crate) async fn fork(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::ForkBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
-    let forked = service.fork_agent(caller, AgentId::new(id), body.name, body.prompt);
-    Ok(convert::agent(&forked.await?))
+    let forked = service.fork_agent(
+        caller,
+        find_id(service, caller, &id)?,
+        body.name,
+        body.prompt,
+    );
+    Ok(forked.await?)
 }
 
-/// Puts an agent away, or takes it out again.
+/// Archives an agent, or restores it.
 pub(crate) async fn archive(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::ArchiveBody,
-) -> Result<HostAgent> {
-    let put = service.archive_agent(caller, AgentId::new(id), body.archived);
-    Ok(convert::agent(&put.await?))
+) -> Result<(Agent, OpenCounts)> {
+    let archived = service.archive_agent(caller, find_id(service, caller, &id)?, body.archived);
+    Ok(archived.await?)
 }
 
-/// Says what an orchestrator may settle for those below it.
+/// Sets what an orchestrator may approve for its descendants.
 pub(crate) async fn set_ceiling(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::CeilingBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
     let lasts = body.expires_in_ms.map(Duration::from_millis);
-    let set = service.set_ceiling(caller.clone(), AgentId::new(id), body.rules, lasts);
-    Ok(convert::agent(&set.await?))
+    let set = service.set_ceiling(
+        caller.clone(),
+        find_id(service, caller, &id)?,
+        body.rules,
+        lasts,
+    );
+    Ok(set.await?)
 }
 
-/// Gives an agent another name.
 pub(crate) async fn rename(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::RenameBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
-    let named = service.rename_agent(caller, AgentId::new(id), body.name);
-    Ok(convert::agent(&named.await?))
+    let named = service.rename_agent(caller, find_id(service, caller, &id)?, body.name);
+    Ok(named.await?)
 }
 
-/// Gives an agent another mode or model.
+/// Changes an agent's mode or model.
 pub(crate) async fn configure(
     service: &Service,
     caller: &Caller,
     id: String,
     body: wire::ConfigureBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
-    let told = service.configure_agent(caller, AgentId::new(id), body.mode, body.model);
-    Ok(convert::agent(&told.await?))
+    let configured = service.configure_agent(
+        caller,
+        find_id(service, caller, &id)?,
+        body.mode,
+        body.model,
+    );
+    Ok(configured.await?)
 }
 
-/// Waits until agents have nothing to do; when time runs out, gives them as they are.
-pub(crate) async fn wait_idle(
+/// Agents after a wait, and whether all of them got there.
+pub(crate) struct AwaitedAgents {
+    pub(crate) agents: Vec<(Agent, OpenCounts)>,
+    pub(crate) reached: bool,
+}
+
+/// Waits for agents; when time runs out, gives them as they are.
+pub(crate) async fn wait(
     service: &Service,
     caller: &Caller,
-    params: wire::WaitIdleParams,
-) -> Result<wire::WaitIdleResult> {
+    params: wire::WaitAgentsParams,
+) -> Result<AwaitedAgents> {
     let ids = params.agent_ids.unwrap_or_default().into_iter();
-    let ids: Vec<_> = ids.chain(params.agent_id).map(AgentId::new).collect();
+    let ids: Result<Vec<_>> = ids
+        .chain(params.agent_id)
+        .map(|id| find_id(service, caller, &id))
+        .collect();
+    let ids = ids?;
     if ids.is_empty() {
         return Err(ApiError::plain(
             Reason::InvalidParams,
@@ -214,24 +251,37 @@ pub(crate) async fn wait_idle(
         }
         .into());
     }
+    let goal = goal(params.until, params.turn, params.run)?;
     let limit = params.timeout_ms.map(Duration::from_millis);
-    let found = service.wait_idle(caller, ids.clone(), limit).await?;
-    let idle = found.is_some();
+    let found = service
+        .wait_agents(caller, ids.clone(), goal, limit)
+        .await?;
+    let reached = found.is_some();
     let agents = match found {
         Some(agents) => agents,
         None => load(service, caller, ids).await?,
     };
-    Ok(wire::WaitIdleResult {
-        agents: agents.iter().map(convert::agent).collect(),
-        idle,
-    })
+    Ok(AwaitedAgents { agents, reached })
+}
+
+fn goal(until: wire::WaitUntil, turn: Option<u32>, run: Option<u32>) -> Result<AgentGoal> {
+    match (until, turn) {
+        (wire::WaitUntil::Idle, _) => Ok(AgentGoal::Idle),
+        (wire::WaitUntil::Started, _) => Ok(AgentGoal::Started),
+        (wire::WaitUntil::Ended, _) => Ok(AgentGoal::Ended { run }),
+        (wire::WaitUntil::TurnEnded, Some(turn)) => Ok(AgentGoal::TurnEnded(turn)),
+        (wire::WaitUntil::TurnEnded, None) => Err(ApiError::plain(
+            Reason::InvalidParams,
+            "`turn_ended` needs the number of the turn",
+        )),
+    }
 }
 
 async fn load(
     service: &Service,
     caller: &Caller,
     ids: Vec<AgentId>,
-) -> Result<Vec<(countersign_core::Agent, countersign_core::OpenCounts)>> {
+) -> Result<Vec<(Agent, OpenCounts)>> {
     let mut agents = Vec::with_capacity(ids.len());
     for id in ids {
         agents.push(service.load_agent(caller, id).await?);
@@ -239,51 +289,58 @@ async fn load(
     Ok(agents)
 }
 
-/// What an agent said and did.
 pub(crate) async fn transcript(
     service: &Service,
     caller: &Caller,
     id: String,
     query: wire::TranscriptQuery,
-) -> Result<wire::TranscriptResult> {
-    let id = AgentId::new(id);
-    let limit = page(query.limit, PARTS).max(1);
-    let found = service.transcript(caller, id, query.after.map(Seq), limit);
-    Ok(words::transcript(&found.await?))
+) -> Result<TranscriptPage> {
+    let id = find_id(service, caller, &id)?;
+    // At least one, or `next` would never move and a reader would ask for ever.
+    let limit = page_rows(query.limit, PARTS).max(1);
+    let after = query.after.map(Seq);
+    Ok(service.transcript(caller, id, after, limit).await?)
 }
 
 /// What an agent changed in its worktree.
-pub(crate) async fn diff(
-    service: &Service,
-    caller: &Caller,
-    id: String,
-) -> Result<wire::AgentDiff> {
+pub(crate) async fn diff(service: &Service, caller: &Caller, id: String) -> Result<WorktreeDiff> {
     caller.refuse_agents()?;
-    Ok(words::diff(
-        service.agent_diff(caller, AgentId::new(id)).await?,
-    ))
+    Ok(service
+        .agent_diff(caller, find_id(service, caller, &id)?)
+        .await?)
 }
 
-/// Clears an agent's worktree away.
 pub(crate) async fn remove_worktree(
     service: &Service,
     caller: &Caller,
     id: String,
     query: &wire::RemoveWorktreeQuery,
-) -> Result<wire::RemovedWorktree> {
+) -> Result<WorktreeOutcome> {
     caller.require_operator()?;
     let discard = if query.discard {
         DiscardWork::Yes
     } else {
         DiscardWork::No
     };
-    let removed = service.remove_worktree(caller, AgentId::new(id), discard);
-    Ok(words::removed(removed.await?))
+    let id = find_id(service, caller, &id)?;
+    Ok(service.remove_worktree(caller, id, discard).await?)
+}
+
+/// Merges an agent's branch.
+pub(crate) async fn merge_worktree(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    body: wire::MergeWorktreeBody,
+) -> Result<MergeOutcome> {
+    caller.require_operator()?;
+    let id = find_id(service, caller, &id)?;
+    let merged = service.merge_worktree(caller, id, body.into.as_deref());
+    Ok(merged.await?)
 }
 
 /// The agents that are known, and which of them can be started here.
-pub(crate) fn catalog(service: &Service, caller: &Caller) -> Result<Vec<wire::CatalogRow>> {
+pub(crate) fn catalog(service: &Service, caller: &Caller) -> Result<Vec<CatalogEntry>> {
     caller.refuse_agents()?;
-    let entries = service.catalog(caller)?;
-    Ok(entries.into_iter().map(words::catalog_row).collect())
+    Ok(service.catalog(caller)?)
 }

@@ -1,25 +1,21 @@
-//! Answers that are remembered: what they become, and on which leash.
+//! Answers that are remembered: which rules they become, and with which limits.
 //!
-//! Invariant: only an operator's answer is looked at; whether it counts is decided with it, in one
-//! commit.
+//! Invariant: the rules of an answer are decided together with it, in one commit.
 
 use std::collections::BTreeSet;
 
 use countersign_core::event::{Effect, GrantScope};
-use countersign_core::{Approval, ApprovalId, Caller, GrantDraft, Role};
+use countersign_core::{Approval, ApprovalId, Caller, GrantDraft, Rejection, Role};
 use countersign_daemon::{Service, SuggestedRule};
-use countersign_protocol as wire;
 use countersign_protocol::{Reason, Remember, RememberBody, RememberScope};
 
 use super::Result;
 use crate::api_error::ApiError;
-use crate::convert::rules as words;
 
 /// How long a remembered rule applies by default.
-const USUAL_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+const REMEMBER_MS_DEFAULT: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// What an answer is to become. Nothing for those who may not answer: they are refused, on the
-/// record, when they do; and nothing for a repetition.
+/// The grants that an answer is to become. None for callers that may not answer.
 pub(super) async fn drafts(
     service: &Service,
     caller: &Caller,
@@ -35,48 +31,71 @@ pub(super) async fn drafts(
     if caller.principal.agent().is_some() {
         return Ok(named(body));
     }
+    // Not an error here: `decide` refuses the answer itself.
     if !caller.principal.is_operator() {
         return Ok(Vec::new());
     }
     let approval = service.load_approval(caller, id.clone()).await?;
     if !approval.is_pending() {
-        return Ok(Vec::new());
+        return drafts_of_repetition(service, caller, approval, body).await;
     }
-    let (scope, usual_ms) = leash(service, caller, &approval, body.scope).await?;
+    let (scope, default_ms) = scope_and_expiry(service, caller, &approval, body.scope).await?;
     let rules = match body.rules {
         Some(rules) if !rules.is_empty() => rules,
-        // Suggestions speak of what was asked, and that is not what was allowed.
+        // Suggestions cover the input that was asked, but the person allowed another one.
         _ if !as_asked => return bad("the input was edited: name the rule to remember"),
         _ => narrowest(service.suggestions(caller, id.clone()).await?)?,
     };
-    let draft = |rule| GrantDraft {
+    let drafts = rules.into_iter().map(|rule| GrantDraft {
         rule,
         effect: Effect::Allow,
         scope: scope.clone(),
-        expires_in_ms: body.expires_in_ms.or(usual_ms),
+        expires_in_ms: body.expires_in_ms.or(default_ms),
         uses: body.uses,
         origin: Some(id.clone()),
-    };
-    Ok(rules.into_iter().map(draft).collect())
+    });
+    Ok(drafts.collect())
 }
 
-/// An orchestrator names rules of its ceiling; which of them count, and for whom, is decided with
-/// the answer.
+/// The rules that a repeated answer would make. A request that is sent again because its reply was
+/// lost names the rules that it has already saved, and succeeds; any other is refused.
+async fn drafts_of_repetition(
+    service: &Service,
+    caller: &Caller,
+    approval: Approval,
+    mut body: RememberBody,
+) -> Result<Vec<GrantDraft>> {
+    if body.rules.as_ref().is_none_or(Vec::is_empty) {
+        let saved = service.grants_of_answer(caller, &approval.ask.id).await?;
+        if saved.is_empty() {
+            return Err(Rejection::NotRemembered(Box::new(approval)).into());
+        }
+        let rules = saved.iter().map(|saved| saved.grant.rule.clone());
+        body.rules = Some(rules.collect());
+    }
+    Ok(named(body))
+}
+
+/// The drafts of an orchestrator's answer, or of a repeated one.
 fn named(body: RememberBody) -> Vec<GrantDraft> {
+    // Without scope and origin: which of the rules its ceiling covers, and for whom, is decided
+    // with the answer.
     let rules = body.rules.unwrap_or_default().into_iter();
-    let draft = |rule| GrantDraft {
+    let drafts = rules.map(|rule| GrantDraft {
         rule,
         effect: Effect::Allow,
         scope: GrantScope::default(),
         expires_in_ms: body.expires_in_ms,
         uses: body.uses,
         origin: None,
-    };
-    rules.map(draft).collect()
+    });
+    drafts.collect()
 }
 
 /// The first candidate of each part.
 fn narrowest(candidates: Vec<SuggestedRule>) -> Result<Vec<String>> {
+    // Candidates come narrowest first within each part. A rule per part is needed, because every
+    // part of a command must be allowed.
     let mut parts = BTreeSet::new();
     let mut rules: Vec<String> = Vec::new();
     for candidate in candidates {
@@ -91,31 +110,51 @@ fn narrowest(candidates: Vec<SuggestedRule>) -> Result<Vec<String>> {
 }
 
 /// Where a remembered rule applies, and for how long by default.
-async fn leash(
+async fn scope_and_expiry(
     service: &Service,
     caller: &Caller,
     approval: &Approval,
     wanted: Option<RememberScope>,
 ) -> Result<(GrantScope, Option<u64>)> {
-    let nowhere = GrantScope::default();
+    // An empty scope is no limit at all. What ends by itself, with its session, needs no expiry,
+    // and `always` was said explicitly; the rest expires, because people forget what they allowed.
+    let everywhere = GrantScope::default();
     match wanted {
-        Some(RememberScope::Always) => Ok((nowhere, None)),
+        Some(RememberScope::Always) => Ok((everywhere, None)),
         Some(RememberScope::Session) => Ok((session(approval)?, None)),
         Some(RememberScope::Agent) => {
             let name = agent_name(service, caller, approval).await?;
             let agent = Some(name);
-            Ok((GrantScope { agent, ..nowhere }, Some(USUAL_MS)))
+            Ok((
+                GrantScope {
+                    agent,
+                    ..everywhere
+                },
+                Some(REMEMBER_MS_DEFAULT),
+            ))
         }
         Some(RememberScope::Project) => {
             let project = service.project_of_ask(approval).await;
             if project.is_none() {
                 return bad("where this ask would run belongs to no project");
             }
-            Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS)))
+            Ok((
+                GrantScope {
+                    project,
+                    ..everywhere
+                },
+                Some(REMEMBER_MS_DEFAULT),
+            ))
         }
         None => match service.project_of_ask(approval).await {
-            None => Ok((session(approval)?, Some(USUAL_MS))),
-            project => Ok((GrantScope { project, ..nowhere }, Some(USUAL_MS))),
+            None => Ok((session(approval)?, Some(REMEMBER_MS_DEFAULT))),
+            project => Ok((
+                GrantScope {
+                    project,
+                    ..everywhere
+                },
+                Some(REMEMBER_MS_DEFAULT),
+            )),
         },
     }
 }
@@ -135,7 +174,8 @@ async fn agent_name(service: &Service, caller: &Caller, approval: &Approval) -> 
     let Some(agent) = approval.ask.agent.clone() else {
         return bad("no agent asked this: say where it counts");
     };
-    // What an agent calls itself does not count: a name is one that a token was made with.
+    // An agent chooses its own display name, so it could take one that a rule is for. Only a name
+    // that an operator gave with a token is used.
     let role = Role::Agent(agent);
     let now = service.now();
     let tokens = service.tokens(caller).await?;
@@ -148,16 +188,6 @@ async fn agent_name(service: &Service, caller: &Caller, approval: &Approval) -> 
     }
 }
 
-fn bad<T>(words: &str) -> Result<T> {
-    Err(ApiError::plain(Reason::BadRule, words))
-}
-
-/// The grants that an answer became.
-pub(super) async fn made(
-    service: &Service,
-    caller: &Caller,
-    id: &ApprovalId,
-) -> Result<Vec<wire::GrantRow>> {
-    let grants = service.grants_of_answer(caller, id).await?;
-    Ok(grants.iter().map(words::grant).collect())
+fn bad<T>(message: &str) -> Result<T> {
+    Err(ApiError::plain(Reason::BadRule, message))
 }

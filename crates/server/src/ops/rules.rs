@@ -1,170 +1,156 @@
-//! Operations on rules: seen, made, taken back, tried out.
+//! Operations on rules: list, add, remove, check.
 //!
-//! Invariant: agents reach none of them, and observers only those that change nothing.
+//! Invariant: an agent may call none of them, an observer only those that change nothing.
 
 use countersign_core::event::{Effect, Grant, GrantScope};
-use countersign_core::{Agent, AgentId, ApprovalId, Caller, GrantDraft, OpenCounts, Timestamp};
-use countersign_daemon::{CheckRequest, Service};
+use countersign_core::{Agent, Caller, GrantDraft, GrantState, OpenCounts};
+use countersign_daemon::{
+    BacktestReport, CheckRequest, GrantAdded, RuleCheck, RuleProposal, RulesOverview, Service,
+    SuggestedRule,
+};
 use countersign_protocol as wire;
-use countersign_protocol::{HostAgent, HostEffect, Reason};
+use countersign_protocol::{HostEffect, Reason};
 
-use super::{Result, approval, one_of, prefixed};
+use super::agents::{find_filter, find_id};
+use super::{Result, approvals, one_of, prefixed};
 use crate::api_error::ApiError;
 use crate::convert;
-use crate::convert::rules as words;
 
-/// Every rule that counts in a folder, or everywhere.
-pub(crate) async fn rules(
+/// Every rule that applies in a directory, or everywhere.
+pub(crate) async fn list(
     service: &Service,
     caller: &Caller,
     params: wire::RulesParams,
-) -> Result<wire::RulesResult> {
+) -> Result<RulesOverview> {
     caller.refuse_agents()?;
-    let overview = service.rules(caller, absolute(params.cwd)?).await?;
-    Ok(words::overview(overview))
+    Ok(service.rules(caller, absolute(params.cwd)?).await?)
 }
 
-/// What is wrong with rule files, for every screen to say.
-pub(crate) async fn problems(service: &Service, caller: &Caller) -> Result<Vec<wire::RuleProblem>> {
-    let problems = service.rule_problems(caller).await?;
-    Ok(problems.into_iter().map(words::problem).collect())
-}
-
-/// Agents whose asks are let through now.
-pub(crate) fn bypassed(agents: &[(Agent, OpenCounts)], now: Timestamp) -> Vec<wire::BypassRow> {
-    let row = |agent: &Agent| {
-        let until = agent.bypass_until.filter(|until| *until > now)?;
-        Some(wire::BypassRow {
-            agent_id: agent.id().to_string(),
-            name: agent.profile.name.clone(),
-            until: convert::time(until),
-        })
-    };
-    agents.iter().filter_map(|(agent, _)| row(agent)).collect()
-}
-
-/// Makes a rule with a leash.
-pub(crate) async fn add_rule(
+/// Adds a rule with limits.
+pub(crate) async fn add(
     service: &Service,
     caller: Caller,
     params: wire::AddRuleParams,
-) -> Result<wire::AddedRule> {
+) -> Result<GrantAdded> {
     caller.require_operator()?;
     let project = match params.project {
         Some(folder) => Some(project_at(service, &caller, folder).await?),
         None => None,
     };
+    let session = params.session;
+    let session = session
+        .map(|session| find_id(service, &caller, &session))
+        .transpose()?;
     let draft = GrantDraft {
         rule: params.rule,
         effect: effect(params.effect),
         scope: GrantScope {
             agent: params.agent,
             project,
-            session: params.session.map(AgentId::new),
+            session,
+            labels: params.labels,
         },
         expires_in_ms: params.expires_in_ms,
         uses: params.uses,
         origin: None,
     };
-    let added = service.add_grant(caller, draft).await?;
-    Ok(wire::AddedRule {
-        grant: words::grant(&added.grant),
-        settled: added.settled,
-        warnings: added.warnings,
-    })
+    Ok(service.add_grant(caller, draft).await?)
 }
 
-/// Takes a grant back, named by its id or an abbreviation that fits no other.
-pub(crate) async fn remove_rule(
-    service: &Service,
-    caller: Caller,
-    id: String,
-) -> Result<wire::GrantRow> {
+/// Removes a grant, named by its id or an abbreviation that fits no other.
+pub(crate) async fn remove(service: &Service, caller: Caller, id: String) -> Result<GrantState> {
     caller.require_operator()?;
     let begin = prefixed("grant-", &id);
-    let fits = {
-        let (id, begin) = (id.clone(), begin.clone());
-        move |grant: &Grant| grant.id.as_str() == id || grant.id.as_str().starts_with(&begin)
-    };
-    // Nothing is the beginning of every name, and no name.
+    // Every id begins with the empty one, so it would remove the only grant there is.
     let found = match begin.as_str() {
         "grant-" => Vec::new(),
-        _ => service.find_grants(&caller, fits).await?,
+        _ => find(service, &caller, id.clone(), begin).await?,
     };
+    // A whole id is never ambiguous, also if it is the beginning of another.
     let exact = found.iter().find(|found| found.grant.id.as_str() == id);
     let grant = match exact {
         Some(exact) => exact,
         None => one_of(&found, &id, "rule", Reason::UnknownRule)?,
     };
-    let removed = service.remove_grant(caller, grant.grant.id.clone()).await?;
-    Ok(words::grant(&removed))
+    Ok(service.remove_grant(caller, grant.grant.id.clone()).await?)
 }
 
-/// What the rules say of a tool call, without asking anybody.
-pub(crate) async fn check_rules(
+async fn find(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    begin: String,
+) -> Result<Vec<GrantState>> {
+    let is_named =
+        move |grant: &Grant| grant.id.as_str() == id || grant.id.as_str().starts_with(&begin);
+    Ok(service.find_grants(caller, is_named).await?)
+}
+
+/// What the rules say about a tool call, without asking anybody.
+pub(crate) async fn check(
     service: &Service,
     caller: &Caller,
     params: wire::CheckRulesParams,
-) -> Result<wire::CheckedRules> {
+) -> Result<RuleCheck> {
     caller.refuse_agents()?;
     let check = CheckRequest {
         tool: params.tool,
         input: params.input.map(convert::json),
         cwd: absolute(params.cwd)?,
-        agent: params.agent_id.map(AgentId::new),
+        agent: find_filter(service, caller, params.agent_id).await?,
     };
-    let checked = service.check_rules(caller, check).await?;
-    Ok(wire::CheckedRules {
-        candidates: checked
-            .candidates
-            .into_iter()
-            .map(words::candidate)
-            .collect(),
-        verdict: words::verdict(&checked.verdict),
-    })
+    Ok(service.check_rules(caller, check).await?)
 }
 
 /// What a rule would have done with the asks on the record.
-pub(crate) async fn backtest_rule(
+pub(crate) async fn backtest(
     service: &Service,
     caller: &Caller,
     params: wire::BacktestRuleParams,
-) -> Result<wire::BacktestResult> {
+) -> Result<BacktestReport> {
     caller.refuse_agents()?;
     let limit = params
         .limit
         .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let effect = effect(params.effect);
-    let result = service
+    Ok(service
         .backtest_rule(caller, params.rule, effect, limit)
-        .await?;
-    Ok(words::backtest(&result))
+        .await?)
 }
 
-/// Rules for one ask, or what the record speaks for.
-pub(crate) async fn suggest_rules(
+/// Suggested rules.
+#[derive(Default)]
+pub(crate) struct RuleAdvice {
+    /// For one ask, narrowest first.
+    pub(crate) candidates: Vec<SuggestedRule>,
+    /// From what people always allowed.
+    pub(crate) mined: Vec<RuleProposal>,
+}
+
+/// Rules for one ask, or from the record if no ask is named.
+pub(crate) async fn suggest(
     service: &Service,
     caller: &Caller,
     params: wire::SuggestRulesParams,
-) -> Result<wire::RuleSuggestions> {
+) -> Result<RuleAdvice> {
     caller.refuse_agents()?;
     let Some(id) = params.approval_id else {
         let mined = service.mine_rules(caller).await?;
-        return Ok(wire::RuleSuggestions {
-            candidates: Vec::new(),
-            mined: mined.into_iter().map(words::mined).collect(),
+        return Ok(RuleAdvice {
+            mined,
+            ..RuleAdvice::default()
         });
     };
-    let id = ApprovalId::new(approval(service, caller, id).await?.id);
-    let candidates = service.suggestions(caller, id).await?;
-    Ok(wire::RuleSuggestions {
-        candidates: candidates.into_iter().map(words::candidate).collect(),
-        mined: Vec::new(),
+    let approval = approvals::load(service, caller, id).await?;
+    let id = approval.ask.id.clone();
+    Ok(RuleAdvice {
+        candidates: service.suggestions(caller, id).await?,
+        ..RuleAdvice::default()
     })
 }
 
-/// Lets a project's file loosen, exactly as it was read.
-pub(crate) async fn trust_rules(
+/// Lets a project's rule file allow things, exactly as it was read.
+pub(crate) async fn trust(
     service: &Service,
     caller: Caller,
     params: wire::TrustRulesParams,
@@ -175,22 +161,22 @@ pub(crate) async fn trust_rules(
         .await?)
 }
 
-/// Lets an agent's asks through for a while, or no longer.
+/// Allows an agent's asks without a person for a while, or ends that.
 pub(crate) async fn set_bypass(
     service: &Service,
     caller: Caller,
     agent_id: String,
     body: wire::BypassBody,
-) -> Result<HostAgent> {
+) -> Result<(Agent, OpenCounts)> {
     caller.require_operator()?;
-    let agent = AgentId::new(agent_id);
+    let agent = find_id(service, &caller, &agent_id)?;
     service
         .set_bypass(caller.clone(), agent.clone(), body.for_ms)
         .await?;
-    Ok(convert::agent(&service.load_agent(&caller, agent).await?))
+    Ok(service.load_agent(&caller, agent).await?)
 }
 
-/// What stands for the project that a folder belongs to.
+/// The key of the project that a directory belongs to.
 pub(super) async fn project_at(
     service: &Service,
     caller: &Caller,
@@ -199,8 +185,8 @@ pub(super) async fn project_at(
     let cwd = absolute(Some(folder.clone()))?;
     let project = service.rules(caller, cwd).await?.project;
     project.ok_or_else(|| {
-        let words = format!("`{folder}` belongs to no project");
-        ApiError::plain(Reason::BadRule, words)
+        let message = format!("`{folder}` belongs to no project");
+        ApiError::plain(Reason::BadRule, message)
     })
 }
 
@@ -208,7 +194,8 @@ pub(super) async fn project_at(
 fn effect(effect: Option<HostEffect>) -> Effect {
     match effect {
         None | Some(HostEffect::Allow) => Effect::Allow,
-        // An unknown word was refused when the parameters were read; if it were not, it must not allow.
+        // An unknown word was refused when the parameters were parsed. If it came here all the
+        // same, it must not allow.
         Some(HostEffect::Ask | HostEffect::Unknown) => Effect::Ask,
         Some(HostEffect::Deny) => Effect::Deny,
     }

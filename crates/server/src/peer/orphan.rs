@@ -1,33 +1,34 @@
-//! Processes that an agent which the host did not start has let go: their parents ended, so that descent
-//! alone no longer shows where they come from.
+//! Orphans of agents that the host did not start: their parents ended, so that descent alone no
+//! longer shows where they come from.
 //!
-//! Nobody holds such a process the way a runner holds those of a managed agent. What is left to see is
-//! what it was given at its start, and that it is in the session of a parent that it no longer has.
-//! SECURITY.md says what this misses.
+//! A runner and a cgroup hold the processes of a managed agent together; here there is neither.
+//! What is left is the environment an orphan was started with, and that it is in the session of a
+//! parent that it no longer has. SECURITY.md says what this misses.
 
 use countersign_core::event::ProcessKey;
 use countersign_daemon::procfs::{self, ProcessStat, read_stat};
 
-/// In what Claude Code starts: the process that started it.
+/// Claude Code sets it in everything it starts, to its own process number.
 const PARENT_VARIABLE: &str = "CLAUDE_PID";
 
-/// Where a process comes from, as far as it shows.
+/// Where a process comes from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OrphanOrigin {
     /// This agent's process started it.
     Root(ProcessKey),
-    /// Some agent's may have.
+    /// An agent's process may have started it.
     Doubtful,
     /// Nothing points to an agent.
     Elsewhere,
 }
 
-/// Looks where a caller comes from that descends from none of `roots`. `chain` begins with the caller
-/// and goes up.
+/// Finds the origin of a caller that descends from none of `roots`. `chain` is the caller and its
+/// ancestors.
 pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanOrigin {
     let given = chain.iter().find_map(|process| {
         let pid = read_claude_parent(process.pid)?;
-        // A variable outlives the process it names: a root that is younger has only got its number.
+        // The variable outlives the process that it names. A root that is younger than the caller
+        // did not start it, but got the number of the process that did.
         roots
             .iter()
             .find(|root| root.pid == pid && root.start_time <= process.start_time)
@@ -36,9 +37,12 @@ pub(crate) fn find_origin(chain: &[ProcessKey], roots: &[ProcessKey]) -> OrphanO
     if let Some(root) = given {
         return OrphanOrigin::Root(root);
     }
+    // Doubt lasts only while an agent lives. Otherwise one that ended long ago would keep every
+    // background job of the user from calling.
     let mut living = roots.iter().filter(|root| procfs::exists(**root));
     let doubtful = living.any(|root| {
-        // Whatever is above this one is older than the agent and was not started by it.
+        // The oldest process of the chain that the agent could have started: all above it are older
+        // than the agent.
         let head = chain
             .iter()
             .rfind(|process| process.start_time >= root.start_time);
@@ -55,41 +59,45 @@ fn read_claude_parent(pid: u32) -> Option<u32> {
     procfs::find_variable(pid, PARENT_VARIABLE)?.parse().ok()
 }
 
-/// The process that takes in those of a container or a machine whose parents ended.
+/// The process that adopts orphans, of a machine or of a container.
 const INIT: u32 = 1;
 
-/// Whether whoever started the process has ended, so that another took it in.
+/// Whether the parent that started the process has ended. True if that cannot be read.
 fn is_orphan(process: ProcessKey) -> bool {
     read_stat(process.pid).is_none_or(|stat| has_lost_parent(process.pid, &stat, read_stat))
 }
 
-/// A process stays in the session of its parent unless it leads one of its own, so a parent in another session did not
-/// start it. In a container the process that takes others in is often in the same session, so that what descends from
-/// it directly may have been started by anybody. Other programs take processes in as well: then a group tells whose
-/// leader lives elsewhere, since what a shell starts together stands below that shell.
-///
-/// A process that leads a session is believed, and so is one whose parent is outside our view of processes (number 0).
+/// Whether another process than its own parent is above the process now.
 fn has_lost_parent(
     pid: u32,
     stat: &ProcessStat,
     read: impl Fn(u32) -> Option<ProcessStat>,
 ) -> bool {
+    // The leader of a session has none in common with its parent, so nothing can be compared, and
+    // terminals and services are started like this all the time: SECURITY.md says what that leaves
+    // open. A parent with the number 0 is outside this pid namespace and cannot be read.
     if stat.session == pid || stat.parent == 0 {
         return false;
     }
     let Some(parent) = read(stat.parent) else {
         return true;
     };
+    // A process is in the session of the parent that started it, so one in another session adopted
+    // it. In a container init is often in that same session, and a direct child of it may be
+    // either.
     if stat.parent == INIT || parent.session != stat.session {
         return true;
     }
+    // Other programs adopt orphans too (child subreapers), within one session. A shell starts all
+    // processes of a job itself, so the leader of its group has the same parent unless the process
+    // was adopted.
     let in_own_group = stat.group == pid || stat.group == parent.group;
     let leader = read(stat.group).filter(|_| !in_own_group);
     leader.is_some_and(|leader| leader.parent != stat.parent)
 }
 
-#[cfg(test)]
 #[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use std::io::BufRead as _;
     use std::process::{Child, Command, Stdio};
@@ -190,7 +198,8 @@ mod tests {
             session,
             start_time: 1,
         };
-        // A shell that leads a session, the leader of a job of it, and a job of the same group elsewhere.
+        // A shell that leads a session, the leader of a job of it, and a job of the same group
+        // elsewhere.
         let read = |pid| match pid {
             1 => Some(stat(0, 0, 0)),
             10 => Some(stat(1, 10, 10)),

@@ -1,8 +1,8 @@
 //! The process that an agent's hook was started by: the root of that agent.
 //!
-//! Invariants: a root is found by walking up from the calling process and from nothing that it says;
-//! where a person's own shell or session is reached first there is none, because all that a person
-//! starts would be the agent otherwise.
+//! Invariants: a root is found by walking up from the calling process and never by what it says. If
+//! a person's own shell or session is reached first there is no root, because everything that the
+//! person starts would become the agent.
 
 use std::fs;
 
@@ -15,6 +15,8 @@ const SHELLS: [&str; 16] = [
     "sh", "tcsh", "xonsh", "zsh",
 ];
 
+// A name that is missing here makes that program, and all it starts, an agent: people then cannot
+// answer from it. A name too many refuses the hooks of what it starts. Neither allows anything.
 /// Programs that a person's session consists of, and those that start services.
 const SESSIONS: [&str; 36] = [
     "abduco",
@@ -69,14 +71,14 @@ const WITH_VALUE: [&str; 10] = [
     "-C",
 ];
 
-/// What a process is to the walk.
+/// What an ancestor of a hook is.
 #[derive(Debug, PartialEq, Eq)]
 enum AncestorRole {
-    /// It only passes on what another process started.
+    /// A shell that only runs a command for its own parent.
     PassesOn,
-    /// Agents are made of such.
+    /// The program that called the hook.
     Root,
-    /// A person is behind it, or everybody.
+    /// A person's session, or a process above everybody; with a description.
     Person(String),
 }
 
@@ -84,6 +86,8 @@ enum AncestorRole {
 pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
     let mut above = lineage.iter().copied().peekable();
     let caller = above.peek().copied();
+    // Only the first process, and by arguments that it could have forged: a caller that claims to
+    // be our command is skipped, and its parent becomes the root, which includes the caller.
     if caller.is_some_and(|caller| is_messenger(&read_arguments(caller.pid))) {
         above.next();
     }
@@ -93,6 +97,8 @@ pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
         } else {
             classify_process(process.pid)
         };
+        // After it was classified: if it still exists, its number was not reused while its program
+        // and arguments were read.
         if !procfs::exists(process) {
             return Err("a process above it has ended".to_owned());
         }
@@ -105,7 +111,7 @@ pub(crate) fn find_root(lineage: &[ProcessKey]) -> Result<ProcessKey, String> {
     Err("no process above it is known".to_owned())
 }
 
-/// Our own commands that agents start and that speak for whoever started them.
+/// Whether these are the arguments of `countersign hook` or `countersign mcp`, which agents start.
 fn is_messenger(arguments: &[String]) -> bool {
     let command = arguments.get(1).map(String::as_str);
     matches!(command, Some("hook" | "mcp"))
@@ -134,15 +140,15 @@ fn classify_program(program: &str, arguments: &[String]) -> AncestorRole {
 
 #[derive(Debug, PartialEq, Eq)]
 enum ShellInput {
-    /// What it was given with `-c`.
+    /// The text after `-c`.
     CommandText,
-    /// A file.
     ScriptFile,
-    /// What somebody types.
+    /// What a person types.
     Person,
 }
 
 fn classify_shell(arguments: &[String]) -> ShellInput {
+    // `login` and terminals put a dash before the name of a login shell.
     if arguments.first().is_none_or(|name| name.starts_with('-')) {
         return ShellInput::Person;
     }
@@ -153,6 +159,8 @@ fn classify_shell(arguments: &[String]) -> ShellInput {
         match letters {
             _ if WITH_VALUE.contains(&word) => drop(rest.next()),
             Some("Command" | "command") => return ShellInput::CommandText,
+            // Letters that stand together, as in `-lc`. A longer word is an option with a name that
+            // happens to contain a `c`, as `pwsh -ExecutionPolicy`.
             Some(letters) if letters.contains('c') && letters.len() <= 4 => {
                 return ShellInput::CommandText;
             }
@@ -160,7 +168,7 @@ fn classify_shell(arguments: &[String]) -> ShellInput {
             None if word == "--command" => return ShellInput::CommandText,
             None if word.starts_with("--") || word.starts_with('+') => {}
             None if interactive => return ShellInput::Person,
-            // `busybox sh` names what it is to be.
+            // The applet of `busybox sh`, not a script.
             None if SHELLS.contains(&word) => {}
             None => return ShellInput::ScriptFile,
         }
@@ -171,6 +179,7 @@ fn classify_shell(arguments: &[String]) -> ShellInput {
 fn read_program_name(pid: u32) -> Option<String> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let name = path.file_name()?.to_string_lossy().into_owned();
+    // The kernel adds this to a program that was replaced while it runs, as by an update.
     Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned())
 }
 
@@ -180,7 +189,7 @@ fn read_arguments(pid: u32) -> Vec<String> {
     let mut arguments: Vec<String> = arguments
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect();
-    // Every word ends with a zero byte, so what comes after the last is nothing.
+    // Each argument ends with a zero byte, so an empty piece follows the last one.
     arguments.pop();
     arguments
 }

@@ -1,6 +1,7 @@
 //! What the kernel knows about a TCP socket, by its two addresses.
 //!
-//! The kernel is asked for that one socket where it can be (`sock_diag(7)`); otherwise its table of all is read.
+//! The kernel is asked for that one socket (`sock_diag(7)`); if that fails, its table of all is
+//! read.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,8 @@ pub(crate) struct SocketFacts {
     pub(crate) uid: u32,
     /// A number that no other socket gets while the machine runs. Only from `sock_diag`.
     pub(crate) cookie: Option<u64>,
-    /// The id of the cgroup of the process that created it. Only from `sock_diag`, and not from every kernel.
+    /// The id of the cgroup of the process that created it. Only from `sock_diag`, and not from
+    /// every kernel.
     pub(crate) cgroup: Option<u64>,
 }
 
@@ -34,13 +36,16 @@ impl SocketTable {
         here: SocketAddr,
         there: SocketAddr,
     ) -> io::Result<Option<SocketFacts>> {
+        // The kernel lists an IPv4 connection under IPv4 addresses, whatever kind of socket the
+        // listener has.
         let here = SocketAddr::new(here.ip().to_canonical(), here.port());
         let there = SocketAddr::new(there.ip().to_canonical(), there.port());
         #[cfg(target_os = "linux")]
         if let Some(facts) = self.diag.find(here, there) {
             return Ok(Some(facts));
         }
-        // "No such socket" and "nobody to ask" are the same error there, so absence is confirmed here.
+        // `find` returns the same for "no such socket" and "the kernel cannot be asked", as in a
+        // sandbox without netlink. Absence refuses a caller, so it is confirmed here.
         find_in_tables(here, there)
     }
 }
@@ -52,6 +57,7 @@ fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<Sock
             return Ok(Some(facts));
         }
     }
+    // An IPv6 socket that is connected over IPv4 is in this table, with mapped addresses.
     let row = [spell(to_ipv6(here)), spell(to_ipv6(there))];
     match fs::read("/proc/net/tcp6") {
         Ok(table) => Ok(find_in_table(&table, &row)),
@@ -61,13 +67,14 @@ fn find_in_tables(here: SocketAddr, there: SocketAddr) -> io::Result<Option<Sock
     }
 }
 
-/// A socket that nobody has open any more has the inode 0.
+/// Finds a socket in a table. One that no process has open any more has the inode 0.
 fn find_in_table(table: &[u8], row: &[String; 2]) -> Option<SocketFacts> {
     let line = table.split(|&byte| byte == b'\n').find(|line| {
         let mut fields = words(line).skip(1);
         row.iter()
             .all(|wanted| fields.next() == Some(wanted.as_bytes()))
     })?;
+    // sl, local, remote, st, queues, timer, retransmits; then uid, timeout, inode.
     let mut fields = words(line).skip(7);
     let uid = str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let inode = str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
@@ -85,7 +92,8 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// As the table spells it: the address in words of 32 bits, each as a number of this machine, and the port.
+/// As the table spells it: the address in words of 32 bits, each as a number of this machine, and
+/// the port.
 fn spell(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) => spell_words(&ip.octets()),

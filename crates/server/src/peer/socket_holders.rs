@@ -1,10 +1,11 @@
 //! Which processes hold a socket, by its inode.
 //!
-//! Invariant: what is remembered only says where to look. A process is named after its descriptor was seen, during the
-//! call, to be that socket.
+//! Invariant: what is remembered only says where to look. A process is returned only if its
+//! descriptor was seen, during the call, to be that socket.
 //!
-//! Each process is read once, when it first appears. Whatever it inherited is then known, so only a socket that it
-//! opened later makes us read again: first the processes that connected before, then all.
+//! Each process is read once, when it first appears. What it inherited is then known, so only a
+//! socket that it opened later makes another read necessary: first of the processes that connected
+//! before, then of all.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -31,10 +32,11 @@ impl SocketDescriptor {
     }
 }
 
-/// Reads all descriptors of all processes that we may read: who holds which of these sockets, one descriptor for
-/// each process, in order of their numbers.
+/// Reads all descriptors of all processes that may be read. Returns the holders of each wanted
+/// socket, one descriptor for each process, in order of their numbers.
 ///
-/// Nothing is remembered from before, so nobody is missed who held one of them during the whole call.
+/// Nothing is remembered from before, so no process is missed that held one of them during the
+/// whole call.
 pub(super) fn scan(wanted: &HashSet<u64>) -> HashMap<u64, Vec<SocketDescriptor>> {
     let mut found: HashMap<u64, Vec<SocketDescriptor>> = HashMap::new();
     for pid in list_processes().into_keys() {
@@ -62,7 +64,8 @@ fn one_each(descriptors: &mut Vec<SocketDescriptor>) {
 
 #[derive(Debug, Default)]
 pub(super) struct SocketHolders {
-    /// The processes that were read, each with the inode of its directory, which changes when its number is reused.
+    /// The processes that were read, each with the inode of its directory, which changes when its
+    /// number is reused.
     read: HashMap<u32, u64>,
     sockets: HashMap<u64, Vec<SocketDescriptor>>,
     descriptors: usize,
@@ -74,10 +77,13 @@ impl SocketHolders {
     /// One descriptor of each process, in order of their numbers; empty if none that we may read.
     pub(super) fn find(&mut self, inode: u64) -> Vec<SocketDescriptor> {
         let listed = list_processes();
+        // Before new ones are read: a process that got the number of an ended one is new as well.
         self.forget_absent(&listed);
         self.read_newcomers(&listed, inode);
         let mut found = self.verify(inode);
         if found.is_empty() {
+            // A client opens its next connection in a process that is known already; usually it is
+            // one of the last that connected.
             found = self.find_in_recent(inode);
         }
         if found.is_empty() {
@@ -124,7 +130,8 @@ impl SocketHolders {
         Vec::new()
     }
 
-    /// Past the bound only `wanted` is noted; the caller then forgets everything, since a part of it would mislead.
+    /// Beyond the bound only `wanted` is noted. The caller then forgets everything: a process
+    /// counts as read, and what was left out of it would never be found.
     fn read_process(&mut self, pid: u32, wanted: u64) {
         let Some(directory) = open_descriptors(pid) else {
             return;
@@ -147,7 +154,7 @@ impl SocketHolders {
         let noted = self.sockets.get(&inode).cloned().unwrap_or_default();
         let (mut held, stale): (Vec<_>, Vec<_>) =
             noted.into_iter().partition(|one| one.is_socket(inode));
-        // It may have moved to another number, as a child's does when it becomes its standard input.
+        // The socket may have another number now, as in a child that made it its standard input.
         let moved = stale
             .iter()
             .filter_map(|one| find_descriptor(one.pid, inode));
@@ -165,7 +172,8 @@ impl SocketHolders {
     }
 }
 
-/// A process that was read before it opened the socket, and whose child inherited it since, is found through the child.
+/// A process that was read before it opened the socket, and whose child inherited it since, is
+/// found through the child.
 fn add_parents(holders: &mut Vec<SocketDescriptor>, inode: u64) {
     for mut holder in holders.clone() {
         while let Some(stat) = read_stat(holder.pid)
@@ -217,6 +225,7 @@ fn find_descriptor(pid: u32, inode: u64) -> Option<SocketDescriptor> {
 }
 
 fn find_socket(directory: impl AsFd, name: impl rustix::path::Arg) -> Option<u64> {
+    // Longer than any `socket:[…]`. The links of files are cut off, and do not matter.
     let mut link = [0; 48];
     let length = readlinkat_raw(directory, name, &mut link).ok()?;
     parse_number(

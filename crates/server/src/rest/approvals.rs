@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use countersign_protocol as wire;
-use countersign_protocol::{HostApproval, HostApprovalState};
+use countersign_protocol::HostApproval;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, JsonBody, JsonResult, PathId, QueryParams, WaitQuery};
+use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, QueryParams, WaitQuery, wire_json};
 use crate::ServerState;
 use crate::ops;
 
@@ -23,96 +22,96 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(dismiss_approval))
 }
 
-/// Approvals, newest first: all that are pending and the newest that ended, or what the query names.
+/// List approvals, newest first. Without filters: all that are pending and the newest that ended.
 #[utoipa::path(get, path = "/api/v1/approvals", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` names no approval")))]
+    responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` is not the id of an approval")))]
 async fn list_approvals(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     QueryParams(query): QueryParams<wire::ListParams>,
 ) -> JsonResult<Vec<HostApproval>> {
-    ops::approvals(&state.service, &caller, query)
+    ops::approvals::list(&state.service, &caller, query)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// One approval, by its id or an unambiguous abbreviation; with `wait`, when it has ended.
+/// Get an approval by its id or an unambiguous abbreviation. With `wait`, the reply comes when it has ended.
 #[utoipa::path(get, path = "/api/v1/approvals/{id}", params(("id" = String, Path), WaitQuery),
     responses((status = 200, body = HostApproval), (status = 404, description = "unknown approval")))]
 async fn get_approval(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     QueryParams(query): QueryParams<WaitQuery>,
 ) -> JsonResult<HostApproval> {
-    match query.limit()? {
-        None => ops::approval(&state.service, &caller, id).await.map(Json),
-        limit => ops::wait_approval(&state.service, &caller, id, limit)
-            .await
-            .map(Json),
-    }
+    let approval = match query.limit()? {
+        None => ops::approvals::load(&state.service, &caller, id).await?,
+        limit => ops::approvals::wait(&state.service, &caller, id, limit).await?,
+    };
+    Ok(wire_json(&state, approval))
 }
 
-/// Ask for permission. With `wait`, the answer comes in the same reply if it is given in time.
+/// Ask for permission. With `wait`, the reply contains the answer if it is given in time.
 #[utoipa::path(post, path = "/api/v1/approvals", params(WaitQuery), request_body = wire::RequestApprovalParams,
     responses((status = 200, body = HostApproval), (status = 409, description = "the key was used for another request"),
         (status = 413, description = "too large"), (status = 429, description = "too many are open")))]
 async fn request_approval(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     QueryParams(query): QueryParams<WaitQuery>,
     JsonBody(params): JsonBody<wire::RequestApprovalParams>,
 ) -> JsonResult<HostApproval> {
     let limit = query.limit()?;
-    let row = ops::request_approval(&state.service, caller.clone(), None, params).await?;
-    if limit.is_none() || row.state != HostApprovalState::Pending {
-        return Ok(Json(row));
+    let approval = ops::approvals::request(&state.service, caller.clone(), params).await?;
+    if limit.is_none() || !approval.is_pending() {
+        return Ok(wire_json(&state, approval));
     }
-    ops::wait_approval(&state.service, &caller, row.id, limit)
+    let id = approval.ask.id.to_string();
+    ops::approvals::wait(&state.service, &caller, id, limit)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Answer an ask. The same answer twice is a success; a different one is refused with who and when.
+/// Answer an ask. Repeating the same answer succeeds; a different one is refused with who answered, and when.
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/resolution", params(("id" = String, Path)),
     request_body = wire::ResolutionBody,
     responses((status = 200, body = HostApproval), (status = 403, description = "agents and observers cannot answer"),
-        (status = 404, description = "unknown approval"), (status = 409, description = "already resolved, or its owner is away"),
+        (status = 404, description = "unknown approval"), (status = 409, description = "already resolved, or its owner is not connected"),
         (status = 422, description = "not one of the options")))]
 async fn resolve_approval(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::ResolutionBody>,
 ) -> JsonResult<HostApproval> {
-    ops::resolve_approval(&state.service, caller, id, body)
+    ops::approvals::resolve(&state.service, caller, id, body)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Take an ask back.
+/// Withdraw an ask.
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/cancel", params(("id" = String, Path)),
     responses((status = 200, body = HostApproval), (status = 403, description = "not yours"),
         (status = 404, description = "unknown approval")))]
 async fn cancel_approval(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> JsonResult<HostApproval> {
-    ops::cancel_approval(&state.service, caller, id, None)
+    ops::approvals::cancel(&state.service, caller, id, None)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Take an ended ask off the list.
+/// Remove an ended ask from the list.
 #[utoipa::path(post, path = "/api/v1/approvals/{id}/dismissal", params(("id" = String, Path)),
     responses((status = 200, body = HostApproval), (status = 409, description = "still pending")))]
 async fn dismiss_approval(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> JsonResult<HostApproval> {
-    ops::dismiss_approval(&state.service, caller, id)
+    ops::approvals::dismiss(&state.service, caller, id)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }

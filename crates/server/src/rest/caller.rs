@@ -1,4 +1,4 @@
-//! Who calls over HTTP: what a request shows, and who that turns out to be.
+//! Who calls over HTTP: the token that a request shows, and the caller it belongs to.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::origin_guard::require_own_page;
 use crate::recheck_caller::RequestIdentity;
 use crate::web::COOKIE;
 
-/// A caller that has shown who it is.
-pub(crate) struct Authenticated(pub(crate) Caller);
+/// Extracts the caller of a request, and refuses one that cannot be authenticated.
+pub(crate) struct AuthenticatedCaller(pub(crate) Caller);
 
-impl<S: Send + Sync> FromRequestParts<S> for Authenticated
+impl<S: Send + Sync> FromRequestParts<S> for AuthenticatedCaller
 where
     Arc<ServerState>: FromRef<S>,
 {
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// A caller and what it takes to find out later whether it may still read.
+/// The same with the connection and identity, which a stream of events checks again and again.
 pub(super) struct AuthenticatedReader {
     pub(super) connection: Arc<CallerConnection>,
     pub(super) identity: CallerIdentity,
@@ -61,6 +61,7 @@ where
         if let Some(kept) = parts.extensions.get::<RequestIdentity>() {
             kept.set(&identity);
         }
+        // After the caller is known: strangers do not learn what an operation takes.
         check_shape(parts)?;
         Ok(Self {
             connection,
@@ -69,7 +70,7 @@ where
     }
 }
 
-/// The connection a request came through, whoever is at its other end.
+/// The connection of a request, without identifying its caller.
 pub(crate) struct RequestConnection(pub(crate) Arc<CallerConnection>);
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestConnection {
@@ -87,6 +88,7 @@ pub(crate) fn connection(parts: &Parts) -> Result<Arc<CallerConnection>, ApiErro
 
 /// The token in the header, or in our cookie if the request comes from our own page.
 pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, ApiError> {
+    // A header that is wrong is an error, and not a reason to look for a cookie.
     if let Some(token) = bearer(&parts.headers)? {
         return Ok(Some(token));
     }

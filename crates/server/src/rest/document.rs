@@ -1,4 +1,5 @@
-//! The OpenAPI document: what the routes say of themselves, completed by what holds for all of them.
+//! The OpenAPI document: what the routes declare, completed by what applies to all of them. The
+//! names in queries are checked against it, so that it always lists all of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -138,12 +139,13 @@ fn describe(status: u16) -> &'static str {
     }
 }
 
-/// A field that is not described is refused, in bodies and in whatever they are made of.
+/// Adds to all schemas of bodies that other fields are refused.
 fn seal_bodies(document: &mut Value) {
     let mut open: Vec<String> = Vec::new();
     for (_, operation) in operations_mut(document) {
         collect_references(&operation["requestBody"], &mut open);
     }
+    // Schemas may refer to each other in a circle.
     let mut sealed = HashSet::new();
     while let Some(name) = open.pop() {
         let schema = &mut document["components"]["schemas"][&name];
@@ -155,7 +157,7 @@ fn seal_bodies(document: &mut Value) {
     }
 }
 
-/// Objects with named fields take no others; where there is a choice, that holds for each of them.
+/// Closes an object with named fields, and each choice of a union.
 fn seal(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -171,8 +173,9 @@ fn seal(schema: &mut Value) {
     }
 }
 
-/// Our numbers have no sign, so their bounds are other ones than the formats for signed numbers say.
+/// Gives unsigned numbers a format and a maximum of their own.
 fn name_unsigned(part: &mut Value) {
+    // utoipa writes `int64` for `u64`, and a generated client would refuse the upper half.
     match part {
         Value::Object(fields) => {
             let is_unsigned = fields.get("minimum") == Some(&json!(0));

@@ -3,13 +3,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use countersign_core::{AgentId, Seq};
-use countersign_daemon::{EventFilter, Subscription};
+use countersign_core::Seq;
+use countersign_daemon::Subscription;
 use countersign_protocol as wire;
 use countersign_protocol::{HostEvent, Reason};
 use futures_util::StreamExt as _;
@@ -17,9 +16,12 @@ use futures_util::stream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, AuthenticatedReader, JsonBody, JsonResult, QueryParams};
+use super::{
+    AuthenticatedCaller, AuthenticatedReader, JsonBody, JsonResult, QueryParams, wire_json,
+};
 use crate::ServerState;
 use crate::api_error::ApiError;
+use crate::convert::AgentNames;
 use crate::events;
 use crate::ops;
 
@@ -28,7 +30,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
     OpenApiRouter::new().routes(routes!(list_events, notify))
 }
 
-/// Events: as a list, or with `Accept: text/event-stream` live, going on after `Last-Event-ID`.
+/// List events, or stream them live with `Accept: text/event-stream`, starting after `Last-Event-ID`.
 #[utoipa::path(get, path = "/api/v1/events", params(wire::EventsParams, ("Last-Event-ID" = Option<u64>, Header)),
     responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream")))))]
 async fn list_events(
@@ -43,29 +45,29 @@ async fn list_events(
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
     if streams.is_some_and(|accept| accept.contains("text/event-stream")) {
+        // The header first: a browser that reconnects repeats the address with its old `after`.
         let last = last.or(params.after);
         let after = last.map_or_else(|| state.service.head(), Seq);
-        let filter = EventFilter {
-            kinds: params.kinds.map(|kinds| kinds.0),
-            agent: params.agent_id.map(AgentId::new),
-        };
+        let filter =
+            ops::events::filter(&state.service, &caller, params.kinds, params.agent_id).await?;
         let subscription = state.service.subscription(&caller, after, filter)?;
         return Ok(stream_events(state, reader, subscription).into_response());
     }
-    ops::events(&state.service, &caller, params)
+    ops::events::list(&state.service, &caller, params)
         .await
-        .map(|events| Json(events).into_response())
+        .map(|events| wire_json(&state, events).into_response())
 }
 
-/// The event after which a reader goes on.
+/// The event after which a reader continues.
 fn last_event(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    // One that cannot be read is refused: ignoring it would silently skip events.
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let number = value.to_str().ok().map(str::trim);
     let number = number.and_then(|text| text.parse().ok());
     number.map(Some).ok_or_else(|| {
-        let message = "`Last-Event-ID` is the number of an event";
+        let message = "`Last-Event-ID` must be the number of an event";
         ApiError::plain(Reason::InvalidParams, message)
     })
 }
@@ -95,11 +97,13 @@ struct EventPages {
     subscription: Subscription,
 }
 
-/// The next events; nothing, and with it the end, once the reader may not have them any more.
+/// The next events; `None` ends the stream, because the reader may not have them any more.
 async fn next_page(
     mut reading: EventPages,
 ) -> Option<(Vec<Result<Event, Infallible>>, EventPages)> {
     let page = reading.subscription.next().await.ok()?;
+    // After the wait for events and before they are sent: the token may have been revoked
+    // meanwhile.
     let AuthenticatedReader {
         connection,
         identity,
@@ -113,7 +117,9 @@ async fn next_page(
         return None;
     }
     let events = page.iter().map(|entry| {
-        let json = events::event_json(&entry.wire(events::event_frame));
+        let json = events::event_json(&entry.wire(|committed| {
+            events::event_frame(committed, AgentNames::of(&reading.state.service))
+        }));
         let text = String::from_utf8_lossy(&json).into_owned();
         Ok(Event::default()
             .id(entry.committed.seq.to_string())
@@ -122,13 +128,15 @@ async fn next_page(
     Some((events.collect(), reading))
 }
 
-/// Tell everybody something.
+/// Send a notification to all subscribers.
 #[utoipa::path(post, path = "/api/v1/events", request_body = wire::NotifyParams,
-    responses((status = 200, body = HostEvent), (status = 403, description = "a kind of the host's own")))]
+    responses((status = 200, body = HostEvent), (status = 403, description = "only the host may send this kind")))]
 async fn notify(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::NotifyParams>,
 ) -> JsonResult<HostEvent> {
-    ops::notify(&state.service, caller, params).await.map(Json)
+    ops::events::notify(&state.service, caller, params)
+        .await
+        .map(|result| wire_json(&state, result))
 }

@@ -1,4 +1,4 @@
-//! What a REST request is made of, each part refused in our own form if it does not fit.
+//! Extractors for the parts of a REST request, with errors in the form of [`ApiError`].
 
 use std::time::Duration;
 
@@ -18,13 +18,14 @@ use crate::strict;
 /// The longest body of an operation that takes none: some clients always send `{}`, which has no field.
 const EMPTY_OBJECT_BYTES: u64 = 2;
 
-/// A body that must be JSON and fit, with no field left over.
+/// A JSON body without unknown fields.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        // Required: a form of another site can send a body without asking first, but not as JSON.
         if !is_json(request.headers()) {
             return Err(ApiError::plain(
                 Reason::UnsupportedMediaType,
@@ -95,9 +96,10 @@ impl WaitQuery {
         let limit = digits
             .parse::<u64>()
             .ok()
+            // `parse` also accepts a plus sign, which the document does not have.
             .filter(|_| unit > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()))
             .and_then(|number| number.checked_mul(unit));
-        let message = "`wait` is a time like 30s, 500ms or 5m";
+        let message = "`wait` must be a duration like 30s, 500ms or 5m";
         limit
             .map(|ms| Some(Duration::from_millis(ms)))
             .ok_or_else(|| ApiError::plain(Reason::InvalidParams, message))
@@ -117,12 +119,12 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// Refuses names in the query that the document does not have for this operation, and a body where it
-/// has none. Called once it is known who calls.
+/// Refuses names in the query that the document does not list for this operation, and a body if it lists
+/// none.
 pub(super) fn check_shape(parts: &Parts) -> Result<(), ApiError> {
     let path = parts.extensions.get::<MatchedPath>();
     let operation = path.and_then(|path| document::operation(path.as_str(), &parts.method));
-    // What is not described takes nothing.
+    // An operation that is not in the document takes nothing.
     let operation = operation.unwrap_or(&document::NOTHING);
     if !operation.takes_body && has_body(&parts.headers) {
         let message = "this operation takes no body";
@@ -140,6 +142,7 @@ pub(super) fn check_shape(parts: &Parts) -> Result<(), ApiError> {
 fn has_body(headers: &HeaderMap) -> bool {
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    // A body in chunks may be empty, but its length is not known yet.
     headers.contains_key(header::TRANSFER_ENCODING)
         || length.is_some_and(|length| length > EMPTY_OBJECT_BYTES)
 }

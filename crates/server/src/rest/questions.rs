@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use countersign_protocol as wire;
 use countersign_protocol::HostQuestion;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, JsonBody, JsonResult, PathId, QueryParams, WaitQuery};
+use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, QueryParams, WaitQuery, wire_json};
 use crate::ServerState;
 use crate::ops;
 
@@ -21,17 +20,17 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(answer_question))
 }
 
-/// Questions, newest first.
+/// List questions, newest first.
 #[utoipa::path(get, path = "/api/v1/questions", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` names no question")))]
+    responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` is not the id of a question")))]
 async fn list_questions(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     QueryParams(query): QueryParams<wire::ListParams>,
 ) -> JsonResult<Vec<HostQuestion>> {
-    ops::questions(&state.service, &caller, query)
+    ops::questions::list(&state.service, &caller, query)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
 /// Ask a question.
@@ -39,29 +38,28 @@ async fn list_questions(
     responses((status = 200, body = HostQuestion), (status = 429, description = "too many are open")))]
 async fn ask_question(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::AskQuestionParams>,
 ) -> JsonResult<HostQuestion> {
-    ops::ask_question(&state.service, caller, params)
+    ops::questions::ask(&state.service, caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// One question; with `wait`, when it has ended.
+/// Get a question. With `wait`, the reply comes when it has ended.
 #[utoipa::path(get, path = "/api/v1/questions/{id}", params(("id" = String, Path), WaitQuery),
     responses((status = 200, body = HostQuestion), (status = 404, description = "unknown question")))]
 async fn get_question(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     QueryParams(query): QueryParams<WaitQuery>,
 ) -> JsonResult<HostQuestion> {
-    match query.limit()? {
-        None => ops::question(&state.service, &caller, id).await.map(Json),
-        limit => ops::wait_question(&state.service, &caller, id, limit)
-            .await
-            .map(Json),
-    }
+    let question = match query.limit()? {
+        None => ops::questions::load(&state.service, &caller, id).await?,
+        limit => ops::questions::wait(&state.service, &caller, id, limit).await?,
+    };
+    Ok(wire_json(&state, question))
 }
 
 /// Answer a question.
@@ -71,11 +69,11 @@ async fn get_question(
         (status = 404, description = "unknown question"), (status = 409, description = "already answered")))]
 async fn answer_question(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::AnswerBody>,
 ) -> JsonResult<HostQuestion> {
-    ops::answer_question(&state.service, caller, id, body.answer)
+    ops::questions::answer(&state.service, caller, id, body.answer)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_protocol as wire;
@@ -10,7 +9,7 @@ use countersign_protocol::HostAgent;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, JsonBody, JsonResult, PathId, QueryParams};
+use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, QueryParams, wire_json};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::ops::rules;
@@ -28,126 +27,128 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(set_bypass))
 }
 
-/// Every rule that counts: those in files, and those that were remembered.
+/// List the rules that apply: those in files, and remembered ones.
 #[utoipa::path(get, path = "/api/v1/rules", params(wire::RulesParams),
     responses((status = 200, body = wire::RulesResult), (status = 403, description = "not for agents")))]
 async fn list_rules(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     QueryParams(query): QueryParams<wire::RulesParams>,
 ) -> JsonResult<wire::RulesResult> {
-    rules::rules(&state.service, &caller, query).await.map(Json)
+    rules::list(&state.service, &caller, query)
+        .await
+        .map(|result| wire_json(&state, result))
 }
 
-/// Add a rule with a leash. What waits and is covered by it is settled at once.
+/// Add a rule with limits. Open asks that it covers are decided at once.
 #[utoipa::path(post, path = "/api/v1/rules", request_body = wire::AddRuleParams,
     responses((status = 200, body = wire::AddedRule), (status = 403, description = "operators only"),
         (status = 422, description = "the rule is not understood")))]
 async fn add_rule(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::AddRuleParams>,
 ) -> JsonResult<wire::AddedRule> {
-    rules::add_rule(&state.service, caller, params)
+    rules::add(&state.service, caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Take a remembered rule back.
+/// Remove a remembered rule.
 #[utoipa::path(delete, path = "/api/v1/rules/{id}", params(("id" = String, Path)),
     responses((status = 200, body = wire::GrantRow), (status = 403, description = "operators only"),
         (status = 404, description = "unknown rule")))]
 async fn remove_rule(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> JsonResult<wire::GrantRow> {
-    rules::remove_rule(&state.service, caller, id)
+    rules::remove(&state.service, caller, id)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Say what the rules would do with a tool call.
+/// Check what the rules say about a tool call.
 #[utoipa::path(post, path = "/api/v1/rules/check", request_body = wire::CheckRulesParams,
     responses((status = 200, body = wire::CheckedRules), (status = 403, description = "not for agents")))]
 async fn check_rules(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::CheckRulesParams>,
 ) -> JsonResult<wire::CheckedRules> {
-    rules::check_rules(&state.service, &caller, params)
+    rules::check(&state.service, &caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Replay the decisions on the record against a rule.
+/// Test a rule against past decisions.
 #[utoipa::path(post, path = "/api/v1/rules/backtest", request_body = wire::BacktestRuleParams,
     responses((status = 200, body = wire::BacktestResult), (status = 403, description = "not for agents"),
         (status = 422, description = "the rule is not understood")))]
 async fn backtest_rule(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::BacktestRuleParams>,
 ) -> JsonResult<wire::BacktestResult> {
-    rules::backtest_rule(&state.service, &caller, params)
+    rules::backtest(&state.service, &caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// What was always allowed by hand and never denied.
+/// Suggest rules for what people always allowed and never denied.
 #[utoipa::path(get, path = "/api/v1/rules/suggestions",
     responses((status = 200, body = wire::RuleSuggestions), (status = 403, description = "not for agents")))]
 async fn mine_rules(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
 ) -> JsonResult<wire::RuleSuggestions> {
     let params = wire::SuggestRulesParams::default();
-    rules::suggest_rules(&state.service, &caller, params)
+    rules::suggest(&state.service, &caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Rules that would let an ask through, narrowest first.
+/// Suggest rules that would allow an ask, narrowest first.
 #[utoipa::path(get, path = "/api/v1/approvals/{id}/suggestions", params(("id" = String, Path)),
     responses((status = 200, body = wire::RuleSuggestions), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown approval")))]
 async fn suggest_rules(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> JsonResult<wire::RuleSuggestions> {
     let params = wire::SuggestRulesParams {
         approval_id: Some(id),
     };
-    rules::suggest_rules(&state.service, &caller, params)
+    rules::suggest(&state.service, &caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Let a project's rule file loosen, exactly as it is.
+/// Trust what a project's rule file allows, exactly as the file is now.
 #[utoipa::path(post, path = "/api/v1/rules/trust", request_body = wire::TrustRulesParams,
     responses((status = 204, description = "trusted"), (status = 403, description = "operators only")))]
 async fn trust_rules(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::TrustRulesParams>,
 ) -> Result<StatusCode, ApiError> {
-    rules::trust_rules(&state.service, caller, params)
+    rules::trust(&state.service, caller, params)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Let an agent's asks through for a while, or no longer.
+/// Allow an agent's asks without a person for a while, or end that.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/bypass", params(("id" = String, Path)), request_body = wire::BypassBody,
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent")))]
 async fn set_bypass(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::BypassBody>,
 ) -> JsonResult<HostAgent> {
     rules::set_bypass(&state.service, caller, id, body)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }

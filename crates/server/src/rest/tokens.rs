@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_protocol as wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Authenticated, JsonBody, JsonResult, PathId};
+use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, wire_json};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::ops;
@@ -21,39 +20,41 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(revoke_token))
 }
 
-/// Tokens that are valid.
+/// List valid tokens.
 #[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = Vec<wire::TokenRow>)))]
 async fn list_tokens(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
 ) -> JsonResult<Vec<wire::TokenRow>> {
-    ops::tokens(&state.service, &caller).await.map(Json)
+    ops::tokens::list(&state.service, &caller)
+        .await
+        .map(|result| wire_json(&state, result))
 }
 
-/// Make a token. It is shown this once, and it ends: after an hour, or `ttl_ms` of at most 90 days.
+/// Create a token. It is shown only in this reply and expires after an hour, or after `ttl_ms` (at most 90 days).
 #[utoipa::path(post, path = "/api/v1/tokens", request_body = wire::CreateTokenParams,
     responses((status = 200, body = wire::NewToken),
         (status = 400, description = "an unknown role, or a time that is zero or beyond 90 days"),
         (status = 403, description = "operators only")))]
 async fn create_token(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(params): JsonBody<wire::CreateTokenParams>,
 ) -> JsonResult<wire::NewToken> {
-    ops::create_token(&state.service, caller, params)
+    ops::tokens::create(&state.service, caller, params)
         .await
-        .map(Json)
+        .map(|result| wire_json(&state, result))
 }
 
-/// Withdraw a token.
+/// Revoke a token.
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
     responses((status = 204, description = "gone"), (status = 404, description = "unknown token")))]
 async fn revoke_token(
     State(state): State<Arc<ServerState>>,
-    Authenticated(caller): Authenticated,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    ops::revoke_token(&state.service, caller, id)
+    ops::tokens::revoke(&state.service, caller, id)
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }

@@ -352,7 +352,7 @@ async fn a_question_waits_for_words_and_gets_them_once() {
         .await;
     let id = &asked["id"];
     let row = json!({
-        "id": "question-1", "agent_id": "coder", "question": "tabs?", "state": "pending",
+        "id": "question-1", "agent_id": "coder", "agent_name": "Coder", "question": "tabs?", "state": "pending",
         "asked_by": { "name": "coder", "role": "agent", "agent_id": "coder" },
         "created_at": "<time>", "deadline": "<time>", "for_people": true, "sequence": "#",
     });

@@ -209,7 +209,7 @@ async fn an_agent_is_registered_described_and_taken_off() {
     let row = json!({
         "id": "coder", "name": "Coder", "kind": "cli", "capabilities": ["edit"], "project": "p",
         "pid": "#", "display": { "label": "C", "icon": "i", "accent": "red" }, "metadata": { "k": [1] },
-        "session_id": "client-1", "status": "idle", "state": "idle", "updated_at": "<time>",
+        "session_id": "client-1", "status": "idle", "state": "idle", "updated_at": "<time>", "started_at": "<time>",
         "open_approvals": 0, "open_questions": 0,
     });
     assert_eq!(
@@ -218,9 +218,9 @@ async fn an_agent_is_registered_described_and_taken_off() {
     );
     assert_eq!(
         names.plain(wire.event().await),
-        event(
+        named_event(
             "agent.registered",
-            Some("coder"),
+            ["coder", "Coder"],
             "Coder registered",
             row.clone()
         )
@@ -234,11 +234,12 @@ async fn an_agent_is_registered_described_and_taken_off() {
         names.plain(wire.ok("host.set_status", params).await),
         running
     );
+    running.as_object_mut().unwrap().remove("started_at");
     assert_eq!(
         names.plain(wire.event().await),
-        event(
+        named_event(
             "agent.status_changed",
-            Some("coder"),
+            ["coder", "Coder"],
             "Coder is Running",
             running
         )
@@ -252,7 +253,12 @@ async fn an_agent_is_registered_described_and_taken_off() {
     );
     assert_eq!(
         names.plain(wire.event().await),
-        event("agent.status_changed", Some("coder"), "lunch", json!([1]))
+        named_event(
+            "agent.status_changed",
+            ["coder", "Coder"],
+            "lunch",
+            json!([1])
+        )
     );
     let gone = wire
         .ok("host.unregister_agent", json!({ "agent_id": "coder" }))
@@ -267,6 +273,13 @@ async fn an_agent_is_registered_described_and_taken_off() {
             json!(null)
         )
     );
+}
+
+/// An event about an agent; the name is there while the agent is listed.
+fn named_event(kind: &str, agent: [&str; 2], message: &str, payload: Value) -> Value {
+    let mut event = event(kind, Some(agent[0]), message, payload);
+    event["agent_name"] = json!(agent[1]);
+    event
 }
 
 fn event(kind: &str, agent: Option<&str>, message: &str, payload: Value) -> Value {
@@ -287,7 +300,7 @@ async fn an_agent_without_words_gets_the_wires_defaults() {
     let row = wire.ok("host.register_agent", json!({ "name": "B" })).await;
     let expected = json!({
         "id": "agent-1", "name": "B", "kind": "", "capabilities": [], "display": {}, "metadata": null,
-        "session_id": "client-1", "status": "idle", "state": "idle", "updated_at": "<time>",
+        "session_id": "client-1", "status": "idle", "state": "idle", "updated_at": "<time>", "started_at": "<time>",
         "open_approvals": 0, "open_questions": 0,
     });
     assert_eq!(plain(row), expected);
@@ -502,7 +515,7 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
         "system_level": true, "a2ui": { "v": 1 }, "tool": "Bash", "input": { "command": "git push" },
     });
     let mut row = json!({
-        "id": "approval-2", "agent_id": "a", "action": "push", "details": { "to": "main" },
+        "id": "approval-2", "agent_id": "a", "agent_name": "Ann", "action": "push", "details": { "to": "main" },
         "options": ["yes", "approve"], "approving": ["approve"], "status": "pending", "state": "pending",
         "created_at": "<time>", "sequence": "#", "deliveries": 0, "a2ui": { "v": 1 }, "tool": "Bash",
         "input": { "command": "git push" },
@@ -523,9 +536,9 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
     assert_eq!(wire.event().await["kind"], "agent.registered");
     assert_eq!(
         names.plain(wire.event().await),
-        event(
+        named_event(
             "approval.requested",
-            Some("a"),
+            ["a", "Ann"],
             "Approval requested: push",
             row
         )

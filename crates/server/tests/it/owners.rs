@@ -207,7 +207,7 @@ async fn what_an_owner_held_ends_when_it_does_not_come_back() {
     assert_eq!(
         row,
         json!({
-            "id": "approval-1", "agent_id": "w", "action": "rm", "details": null,
+            "id": "approval-1", "agent_id": "w", "agent_name": "Wren", "action": "rm", "details": null,
             "options": ["approve", "deny"], "approving": ["approve"], "created_at": "<time>",
             "sequence": "#", "deliveries": 0,
             "asked_by": { "name": "script", "role": "operator" },
@@ -273,6 +273,29 @@ async fn an_owner_that_comes_back_in_time_takes_over() {
         .ok("host.resolve_approval", answer(&id, "approve"))
         .await;
     assert_eq!(row["state"], "allowed");
+}
+
+#[tokio::test]
+async fn an_ask_whose_owner_is_gone_says_when_it_ends() {
+    let host = Host::start_with(|settings, _| settings.owner_grace_ms = 600_000);
+    let mut owner = Wire::operator(&host).await;
+    let id = ask(&mut owner, json!({ "action": "rm" })).await;
+    let mut other = Wire::operator(&host).await;
+    let params = json!({ "approval_id": id });
+    let row = other.ok("host.approval", params.clone()).await;
+    assert_eq!(row.get("lapses_at"), None);
+    drop(owner);
+    let begin = std::time::Instant::now();
+    loop {
+        let row = other.ok("host.approval", params.clone()).await;
+        if row["lapses_at"].is_string() {
+            return;
+        }
+        assert!(
+            begin.elapsed() < countersign_testkit::doors::PATIENCE,
+            "{row}"
+        );
+    }
 }
 
 async fn register_soon(wire: &mut Wire) {

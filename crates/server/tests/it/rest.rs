@@ -17,7 +17,7 @@ async fn an_agent_lives_its_life_over_rest() {
     };
     let row = json!({
         "id": "a", "name": "Ann", "kind": "", "capabilities": [], "display": {}, "metadata": null,
-        "status": "idle", "state": "idle", "updated_at": "<time>", "open_approvals": 0, "open_questions": 0,
+        "status": "idle", "state": "idle", "updated_at": "<time>", "started_at": "<time>", "open_approvals": 0, "open_questions": 0,
     });
     let plain = |value: Value| Names::default().plain(value);
     let made = rest
@@ -376,8 +376,8 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "GET /api/v1/agents",
             "GET /api/v1/agents/{id}",
             "GET /api/v1/agents/{id}/diff",
-            "GET /api/v1/agents/{id}/idle",
             "GET /api/v1/agents/{id}/transcript",
+            "GET /api/v1/agents/{id}/wait",
             "GET /api/v1/approvals",
             "GET /api/v1/approvals/{id}",
             "GET /api/v1/approvals/{id}/suggestions",
@@ -397,6 +397,7 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "POST /api/v1/agents/{id}/kill",
             "POST /api/v1/agents/{id}/prompt",
             "POST /api/v1/agents/{id}/resume",
+            "POST /api/v1/agents/{id}/worktree/merge",
             "POST /api/v1/approvals",
             "POST /api/v1/approvals/{id}/cancel",
             "POST /api/v1/approvals/{id}/dismissal",

@@ -199,10 +199,11 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.archive_agent", agent()),
         ("host.rename_agent", with("name", json!("x"))),
         ("host.configure_agent", agent()),
-        ("host.wait_idle", agent()),
+        ("host.wait_agents", agent()),
         ("host.transcript", agent()),
         ("host.agent_diff", agent()),
         ("host.remove_worktree", agent()),
+        ("host.merge_worktree", agent()),
         ("host.catalog", json!({})),
         (
             "host.hook",

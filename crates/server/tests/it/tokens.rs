@@ -69,7 +69,7 @@ async fn a_token_whose_time_is_over_opens_nothing_and_ends_its_connections() {
         assert!(begin.elapsed() < PATIENCE);
     }
     let error = wire.no("host.agents", json!({})).await;
-    assert_eq!(error["message"], "auth failed: the token's time is over");
+    assert_eq!(error["message"], "auth failed: the token has expired");
     assert_eq!(wire.closed().await, Some(1008));
     let answer = rest.get("/api/v1/agents").await;
     assert_eq!(answer.refusal(), (401, "auth_failed".to_owned()));

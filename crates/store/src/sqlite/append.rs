@@ -22,6 +22,8 @@ impl SqliteLog {
         }
         let first = self.tip.seq.next();
         let conn = &self.conn;
+        // Takes the write lock first: if another program holds it, nothing has been computed or
+        // written.
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut tip = write_events(conn, &mut self.strings, &self.stream, self.tip, entries)?;
         erase::release_keys(conn, changes)?;
@@ -59,6 +61,7 @@ fn write_events(
         return Ok(tip);
     }
     let mut salts: Vec<PayloadSalt> = vec![PayloadSalt::default(); entries.len()];
+    // All at once: one system call per append instead of one per event.
     getrandom::fill(salts.as_flattened_mut())?;
     let stream_code = strings.intern(conn, stream)?;
     let mut insert = EventInserts::prepare(conn)?;

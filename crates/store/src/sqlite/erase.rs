@@ -99,9 +99,11 @@ fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), SqliteFailure> {
     if kind.starts_with("record.") {
         return Err(AppendRefusal::RecordOfErasure(seq).into());
     }
-    if oldest_open(conn, seq.next(), seq)?.is_some() {
+    if oldest_open(conn, seq, seq.next())?.is_some() {
         return Err(AppendRefusal::StillOpen(seq).into());
     }
+    // Once more, because an approval that ends in this append was still open when `release_keys`
+    // ran.
     release_key(conn, number)?;
     conn.execute("DELETE FROM payloads WHERE seq = ?1", [number])?;
     Ok(())
@@ -111,7 +113,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
     if before > head {
         return Err(AppendRefusal::NotRecorded(before).into());
     }
-    if let Some(open) = oldest_open(conn, before, Seq(0))? {
+    if let Some(open) = oldest_open(conn, Seq(0), before)? {
         return Err(AppendRefusal::StillOpen(open).into());
     }
     let before = before.0.cast_signed();
@@ -122,6 +124,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
             |row| row.get(0),
         )
         .optional()?;
+    // No event just before it: everything older is gone already, and the boundary never moves back.
     let Some(hash) = boundary else { return Ok(()) };
     for sql in [
         "DELETE FROM payloads WHERE seq < ?1",
@@ -132,6 +135,8 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
     ] {
         conn.execute(sql, [before])?;
     }
+    // The segment of `before` stays: the index may name a segment without a match, but must not
+    // miss one.
     conn.execute(
         "DELETE FROM string_segments WHERE segment < ?1",
         [segment_of(before)],
@@ -144,7 +149,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
 }
 
 /// The oldest event in `from..before` that opened something that is open.
-fn oldest_open(conn: &Connection, before: Seq, from: Seq) -> Result<Option<Seq>, SqliteFailure> {
+fn oldest_open(conn: &Connection, from: Seq, before: Seq) -> Result<Option<Seq>, SqliteFailure> {
     let bounds = [from.0.cast_signed(), before.0.cast_signed()];
     let oldest = conn
         .prepare_cached(

@@ -50,9 +50,12 @@ fn all<T>(
 }
 
 fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
+    // `INDEXED BY` is an error where the index does not fit, instead of a scan of all history.
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed WHERE ended IS NULL ORDER BY opened"
     );
+    // Without its text an open ask cannot be shown or answered, and leaving it out would forget
+    // that somebody waits: the host does not start.
     all(conn, &sql, |row| {
         let row = ApprovalRow::read(row)?;
         let opened = row.opened;

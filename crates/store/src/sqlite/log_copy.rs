@@ -55,6 +55,8 @@ impl LogCopy {
         }
         let end = HEADER_BYTES + frames * self.frame_bytes();
         let header = self.read(0, HEADER_BYTES)?;
+        // The header holds salts that `SQLite` changes each time it starts the log anew, so an
+        // equal header means the same log.
         if self.bytes.starts_with(&header) && self.bytes.len() <= end {
             return self.extend(end);
         }
@@ -106,6 +108,8 @@ fn is_chained(log: &[u8], frame_bytes: usize) -> bool {
     if !header.starts_with(&MAGIC) {
         return false;
     }
+    // The last bit of the magic number is the byte order in which checksums are computed; they are
+    // stored big-endian in either case.
     let big_endian = header[3] & 1 == 1;
     let sum = add_checksum([0, 0], &header[..24], big_endian);
     if encode(sum) != header[24..] {
@@ -115,6 +119,7 @@ fn is_chained(log: &[u8], frame_bytes: usize) -> bool {
     frames.chunks(frame_bytes).all(|frame| {
         sum = add_checksum(sum, &frame[..8], big_endian);
         sum = add_checksum(sum, &frame[FRAME_HEADER_BYTES..], big_endian);
+        // Frames of an earlier log may follow in the file; their salts differ from the header's.
         frame[8..16] == header[16..24] && frame[16..24] == encode(sum)
     })
 }

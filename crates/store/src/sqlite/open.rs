@@ -92,6 +92,7 @@ pub(crate) fn open_for_audit(path: &Path) -> Result<Connection, StoreError> {
 }
 
 pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, SqliteFailure> {
+    // `Connection` is not `Sync`, so that the mutex of `SQLite` would protect nothing.
     let conn = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // Until the file is known to be ours, closing it must not move anything into it.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -132,6 +133,8 @@ fn open_lock(path: &Path) -> std::io::Result<File> {
             .mode(0o700)
             .create(folder)?;
     }
+    // A file of its own, because closing a descriptor of the database would drop the locks that
+    // `SQLite` holds on it. Never removed: a waiting host would then lock a file that nobody sees.
     OpenOptions::new()
         .create(true)
         .write(true)

@@ -80,14 +80,7 @@ impl EventHistory for SqliteHistory {
     }
 
     fn find_question(&self, id: &QuestionId) -> Result<Option<Question>, StoreError> {
-        self.read(|conn| {
-            let sql = format!("SELECT {QUESTION} FROM questions WHERE id = ?1");
-            let row = conn
-                .prepare_cached(&sql)?
-                .query_row([id.as_str()], QuestionRow::read)
-                .optional()?;
-            row.map_or(Ok(None), |row| row.complete(conn))
-        })
+        self.read(|conn| find_question(conn, "id = ?1", [id.as_str()]))
     }
 
     fn find_keyed_question(
@@ -95,14 +88,7 @@ impl EventHistory for SqliteHistory {
         principal: &PrincipalKey,
         key: &str,
     ) -> Result<Option<Question>, StoreError> {
-        self.read(|conn| {
-            let sql = format!("SELECT {QUESTION} FROM questions WHERE asker = ?1 AND key = ?2");
-            let row = conn
-                .prepare_cached(&sql)?
-                .query_row([principal.as_str(), key], QuestionRow::read)
-                .optional()?;
-            row.map_or(Ok(None), |row| row.complete(conn))
-        })
+        self.read(|conn| find_question(conn, "asker = ?1 AND key = ?2", [principal.as_str(), key]))
     }
 
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
@@ -123,6 +109,19 @@ fn find_approval(
     row.map_or(Ok(None), |row| row.complete(conn))
 }
 
+fn find_question(
+    conn: &Connection,
+    condition: &str,
+    params: impl Params,
+) -> Result<Option<Question>, SqliteFailure> {
+    let sql = format!("SELECT {QUESTION} FROM questions WHERE {condition}");
+    let row = conn
+        .prepare_cached(&sql)?
+        .query_row(params, QuestionRow::read)
+        .optional()?;
+    row.map_or(Ok(None), |row| row.complete(conn))
+}
+
 fn events(
     conn: &Connection,
     kinds: &KindCodes,
@@ -136,6 +135,8 @@ fn events(
         .map_or(i64::MAX, |before| to_sql_bound(before.0).saturating_sub(1));
     let mut filter = SegmentFilter::default();
     if let Some(wanted) = &query.kinds {
+        // Kinds that nobody writes leave an empty list, which matches nothing; `None` would match
+        // all.
         filter.any = Some(
             wanted
                 .iter()
@@ -272,21 +273,15 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
         return Ok(Vec::new());
     };
     let mut list = RowList::new(query.limit);
-    let take = |row: &ApprovalRow| {
-        (filter.required.is_none() || row.agent == filter.required)
-            && row.opened <= last
-            && has_status(query.status, row.ended)
-            && (query.dismissed || !row.dismissed)
-    };
     let mut fill = |rest: &str, params: &[&dyn ToSql]| {
         let sql = format!("SELECT {APPROVAL} FROM approvals {rest} DESC");
         list.fill(conn, &sql, params, |row| {
             let row = ApprovalRow::read(row)?;
-            if take(&row) {
-                row.complete(conn)
-            } else {
-                Ok(None)
-            }
+            let wanted = (filter.required.is_none() || row.agent == filter.required)
+                && row.opened <= last
+                && has_status(query.status, row.ended)
+                && (query.dismissed || !row.dismissed);
+            if wanted { row.complete(conn) } else { Ok(None) }
         })
     };
     if let Some(prefix) = query
@@ -300,6 +295,7 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
             "WHERE id >= ?1 AND id < ?2 AND opened > ?3 ORDER BY opened",
             newest,
         )?;
+        // Ids are indexed in the order of events, so that all of the indexed asks are older.
         if newest.is_continue() {
             _ = fill(
                 "WHERE opened IN (SELECT opened FROM approval_ids WHERE id >= ?1 AND id < ?2) ORDER BY opened",

@@ -40,6 +40,8 @@ impl ReaderPool {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, SqliteFailure>,
     ) -> Result<T, SqliteFailure> {
+        // Declared before the connection, so that it is dropped after it: whatever fails, the slot
+        // is free again only when the connection is closed.
         let mut place = ReaderSlot {
             pool: self,
             conn: None,
@@ -61,11 +63,11 @@ impl ReaderPool {
 
     /// An idle reader, or the right to open one.
     fn reserve(&self) -> Option<Connection> {
-        let full =
-            |readers: &mut OpenReaders| readers.idle.is_empty() && readers.open >= READERS_MAX;
         let mut readers = self
             .freed
-            .wait_while(self.lock(), full)
+            .wait_while(self.lock(), |readers| {
+                readers.idle.is_empty() && readers.open >= READERS_MAX
+            })
             .unwrap_or_else(PoisonError::into_inner);
         let idle = readers.idle.pop();
         if idle.is_none() {

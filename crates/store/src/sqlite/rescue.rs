@@ -29,7 +29,10 @@ pub(super) fn rescue(
     match create_new(target) {
         Ok(reserved) => drop(reserved),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let message = format!("`{}` exists, and nothing is overwritten", target.display());
+            let message = format!(
+                "`{}` already exists and is not overwritten",
+                target.display()
+            );
             return Err(StoreError::Backend {
                 doing: DOING,
                 source: message.into(),
@@ -53,6 +56,7 @@ pub(super) fn rescue(
                 .map_err(|error| SqliteFailure::from(error).into_error(target, DOING))?;
             Ok(rescued)
         });
+    // The empty file that reserved the name must not be mistaken for a rescued record.
     written.inspect_err(|_| drop(fs::remove_file(target)))
 }
 

@@ -182,6 +182,7 @@ impl SegmentFilter {
             let Some(both) = self.next_of_required(conn, first, direction)? else {
                 return Ok(None);
             };
+            // Each side may skip ahead of the other; the segment counts once both agree on it.
             if both == first {
                 return Ok(Some(both));
             }

@@ -147,6 +147,7 @@ fn bind_lasting(
         .transpose()?;
     statement.raw_bind_parameter(8, ask.id.as_str())?;
     statement.raw_bind_parameter(9, agent)?;
+    // Nobody looks for an asker without a key, so that the row does not repeat it then.
     statement.raw_bind_parameter(
         10,
         ask.idempotency_key.as_ref().map(|_| ask.by.key.as_str()),
@@ -292,6 +293,7 @@ fn write_grants(
                 .execute([id.as_str()])?;
             continue;
         };
+        // What a grant allows never changes, so its body is written once.
         let mut put = conn.prepare_cached(
             "INSERT INTO grants (id, body, created_at, uses_left, fired, last_used) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (id) DO UPDATE SET uses_left = excluded.uses_left, fired = excluded.fired,

@@ -64,7 +64,7 @@ pub(crate) fn what_was_appended_is_read_back_whole(mut script: Script) {
 }
 
 fn managed() -> ManagedAgent {
-    let document = r#"{"options":{"agent":"codex","cwd":"/srv/app","env":[{"name":"KEY"}]},"run":2,
+    let document = r#"{"options":{"agent":"codex","cwd":"/srv/app","env":[{"name":"KEY"}]},"has_operator_name":true,"run":2,
         "run_state":"ready","process":{"pid":9,"start_time":8},"runner":{"mark":"ab"},"session":"s1",
         "resumable":true,"turns":3,"turn":{"number":3,"messages":[],"started_at":5,"interrupted":false,"calls":[]},
         "queue":[],"used":{},"session_usage":{},"plan":{"steps":[]},"archived":false,"configured":0,
@@ -136,6 +136,7 @@ fn grant(id: &str) -> GrantState {
                 agent: Some("Ann".to_owned()),
                 project: Some("/srv/app".to_owned()),
                 session: Some(AgentId::new("a")),
+                labels: [("team".to_owned(), "web".to_owned())].into(),
             },
             by: by("person"),
             origin: Some(ApprovalId::new("approval-1")),

@@ -13,16 +13,15 @@ mod ledger;
 mod runners;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::hosts::{Host, Store};
-use super::measure::to_number;
-use super::report::{Metric, Row, plural};
+use super::hosts::{MeasuredHost, Store};
+use super::measure::{to_megabytes, to_ms, to_number};
+use super::report::{Metric, Report, Row, plural};
 
 use crew::Crew;
 use flush::Flushes;
@@ -31,27 +30,19 @@ use ledger::Ledger;
 
 /// What to measure and how much of it.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
+pub struct AgentsOptions {
     /// The built binary
     #[arg(long, default_value = "target/release/countersign")]
     pub countersign: PathBuf,
-    /// Agents at once
-    #[arg(long, default_value_t = 20)]
-    pub agents: usize,
-    /// Asks of each
+    /// Asks of each agent
     #[arg(long, default_value_t = 300)]
     pub asks: u64,
     /// Milliseconds for which an agent does something else between two asks, about
     #[arg(long, default_value_t = 50)]
     pub pause_ms: u64,
-    /// Updates that one agent streams
-    #[arg(long, default_value_t = 50_000)]
-    pub updates: u64,
-    /// The length of each
-    #[arg(long, default_value_t = 60)]
-    pub update_bytes: usize,
 }
 
+const AGENTS: usize = 20;
 /// What the rules of the measured host allow.
 const RULES: &str = "allow = [\"Bash(git status:*)\"]\n";
 /// The first agent asks at least so often, so that what the host keeps of its newest history is kept
@@ -60,62 +51,55 @@ const ASKS_ALONE: u64 = 2_000;
 /// What agents ask about.
 const COMMAND: &str = "git status --short src/{n}";
 
-/// Measures everything; `on_rows` gets the rows as they come.
-pub async fn run(options: &Options, mut on_rows: impl FnMut(&[Row])) -> Result<Vec<Row>> {
+/// Measures everything.
+pub async fn run(options: &AgentsOptions) -> Result<Report> {
     let home = tempfile::tempdir()?;
     std::fs::write(home.path().join("rules.toml"), RULES)?;
     let place = home.path().to_owned();
     let flushes = Flushes::begin(&place)?;
-    let host = Host::start_in(Store::Sqlite, &options.countersign, home)?;
+    let host = MeasuredHost::start_in(Store::Sqlite, &options.countersign, home).await?;
     let target = host.target()?;
-    let mut all = Vec::new();
-    let mut keep = |rows: Vec<Row>| {
-        on_rows(&rows);
-        all.extend(rows);
-    };
+    let mut report = Report::default();
     let mut crew = Crew::begin(&target, &options.countersign).await?;
     crew.hire(1).await?;
-    let alone = Options {
-        asks: options.asks.max(ASKS_ALONE),
-        ..options.clone()
-    };
-    keep(vec![asks(&alone, &mut crew, &flushes, 0).await?]);
+    let alone = options.asks.max(ASKS_ALONE);
+    report.add(vec![asks(alone, 0, &mut crew, &flushes).await?]);
     let before = resident(&target)?;
-    let more = options.agents.saturating_sub(1);
-    crew.hire(more).await?;
-    let hired = [
-        memory(&target, "hired", before, more)?,
+    crew.hire(AGENTS - 1).await?;
+    let hired = vec![
+        memory(&target, "hired", before)?,
         runners::largest(&place, "hired")?,
     ];
-    let pause = options.pause_ms * 1000;
-    for pause in [pause, 0] {
-        keep(vec![asks(options, &mut crew, &flushes, pause).await?]);
+    for pause_us in [options.pause_ms * 1000, 0] {
+        report.add(vec![
+            asks(options.asks, pause_us, &mut crew, &flushes).await?,
+        ]);
     }
-    keep(hired.into());
-    keep(vec![
-        memory(&target, "having asked", before, more)?,
+    report.add(hired);
+    report.add(vec![
+        memory(&target, "having asked", before)?,
         runners::largest(&place, "having asked")?,
     ]);
-    keep(flood::run(options, &mut crew, &flushes).await?);
-    keep(vec![
+    report.add(flood::run(options.pause_ms * 1000, &mut crew, &flushes).await?);
+    report.add(vec![
         runners::held_back(&place, &target, &mut crew).await?,
         runners::largest(&place, "after that")?,
     ]);
     crew.leave().await?;
-    keep(hop(&options.countersign).await?);
-    Ok(all)
+    report.rows.extend(hop(&options.countersign).await?.rows);
+    Ok(report)
 }
 
-/// All agents ask so often, and rest so long after each answer.
-async fn asks(options: &Options, crew: &mut Crew, flushes: &Flushes, pause_us: u64) -> Result<Row> {
+/// All agents ask so often, and pause so long after each answer.
+async fn asks(count: u64, pause_us: u64, crew: &mut Crew, flushes: &Flushes) -> Result<Row> {
     let ledger = format!("asks-{}-{pause_us}", crew.len());
     let flushed = flushes.mark();
-    crew.all_do(&many(options.asks, &ledger, pause_us)).await?;
+    crew.all_do(&many(count, &ledger, pause_us)).await?;
     crew.rest().await?;
-    let flush = flushes.since(flushed).p50_ms()?;
+    let flush_ms = flushes.p50_ms_since(flushed)?;
     let mut answers = Ledger::default();
     for folder in crew.folders() {
-        answers.read(&folder.join(&ledger), Some(options.asks))?;
+        answers.read(&folder.join(&ledger), Some(count))?;
     }
     let how = if pause_us == 0 {
         "one after the other".to_owned()
@@ -124,19 +108,20 @@ async fn asks(options: &Options, crew: &mut Crew, flushes: &Flushes, pause_us: u
     };
     let mut row = Row::new("agents", format!("{}, {how}", plural(crew.len(), "agent")));
     row.set(Metric::RatePerS, answers.rate_per_s());
-    set_latency(&mut row, &mut answers, flush);
+    set_latency(&mut row, &answers, flush_ms);
     Ok(row)
 }
 
-fn set_latency(row: &mut Row, answers: &mut Ledger, flush_ms: f64) {
-    let p50 = answers.latencies.percentile_ms(500);
-    row.set_if_known(Metric::P50Ms, p50);
-    row.set_if_known(Metric::P99Ms, answers.latencies.percentile_ms(990));
+fn set_latency(row: &mut Row, answers: &Ledger, flush_ms: f64) {
+    let latencies = answers.latencies();
+    row.set_latencies_ms(&latencies);
     row.set(Metric::FlushP50Ms, flush_ms);
-    row.set_if_known(Metric::OverFlushMs, p50.map(|p50| p50 - flush_ms));
-    row.set(Metric::Asks, to_number(answers.allowed));
-    row.set(Metric::Lost, to_number(answers.lost));
-    row.set(Metric::Repeated, to_number(answers.repeated));
+    if let Some(p50) = latencies.quantile(0.5) {
+        row.set(Metric::OverFlushMs, to_ms(p50) - flush_ms);
+    }
+    row.set_count(Metric::Asks, latencies.count());
+    row.set_count(Metric::Lost, answers.lost);
+    row.set_count(Metric::Repeated, answers.repeated);
 }
 
 fn many(count: u64, ledger: &str, pause_us: u64) -> Value {
@@ -150,20 +135,13 @@ fn resident(target: &Target) -> Result<u64> {
     Ok(server.memory()?.resident_bytes)
 }
 
-fn memory(target: &Target, when: &str, before: u64, agents: usize) -> Result<Row> {
-    ensure!(agents > 0, "there are no agents");
-    let megabytes = |bytes| super::measure::to_megabytes(bytes);
+fn memory(target: &Target, when: &str, before: u64) -> Result<Row> {
     let after = resident(target)?;
-    let mut row = Row::new(
-        "agents, memory",
-        format!("{}, {when}", plural(agents, "more agent")),
-    );
-    row.set(Metric::RssBeforeMb, megabytes(before));
-    row.set(Metric::RssMb, megabytes(after));
-    let each = megabytes(after.saturating_sub(before)) / to_number(agents as u64);
-    row.set(Metric::RssEachMb, each);
+    let case = format!("{}, {when}", plural(AGENTS - 1, "more agent"));
+    let mut row = Row::new("agents, memory", case);
+    row.set(Metric::RssBeforeMb, to_megabytes(before));
+    row.set(Metric::RssMb, to_megabytes(after));
+    let added = to_megabytes(after.saturating_sub(before));
+    row.set(Metric::RssEachMb, added / to_number(AGENTS as u64 - 1));
     Ok(row)
 }
-
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(5);

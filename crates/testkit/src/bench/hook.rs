@@ -6,15 +6,15 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::client::{Connection, Frame};
-use super::hosts::{Host, Store};
+use super::hosts::{MeasuredHost, Store};
 use super::measure::Latencies;
-use super::report::{Metric, Row};
+use super::report::{Report, Row};
+use crate::wire::Connection;
 
 /// Hooks that are measured, in turns with what they are compared with.
 const ROUNDS: usize = 300;
@@ -22,22 +22,24 @@ const ROUNDS: usize = 300;
 const WARM_UP: usize = 20;
 
 const COMMAND: &str = "git status --short";
+const CASES: [&str; 3] = [
+    "a program that does nothing",
+    "the hook",
+    "the ask, over an open connection",
+];
 
-/// One row each for a bare start, the hook, and the ask alone.
-pub async fn run(countersign: &Path) -> Result<Vec<Row>> {
+/// One row for each of the cases.
+pub async fn run(countersign: &Path) -> Result<Report> {
     let home = tempfile::tempdir()?;
-    std::fs::write(
-        home.path().join("rules.toml"),
-        "allow = [\"Bash(git status:*)\"]\n",
-    )?;
+    let rules = "allow = [\"Bash(git status:*)\"]\n";
+    std::fs::write(home.path().join("rules.toml"), rules)?;
     let folder = home.path().to_owned();
-    let host = Host::start_in(Store::Sqlite, countersign, home)?;
-    let mut connection = Connection::open(&host.target()?).await?;
+    let host = MeasuredHost::start_in(Store::Sqlite, countersign, home).await?;
+    let mut connection = host.target()?.connect().await?;
     let mut seen: [Latencies; 3] = Default::default();
     for round in 0..WARM_UP + ROUNDS {
-        let mut bare = Command::new("true");
         let taken = [
-            start(&mut bare, "")?.1,
+            start(&mut Command::new("true"), "")?.1,
             hook(countersign, &folder, round)?,
             ask(&mut connection).await?,
         ];
@@ -47,27 +49,19 @@ pub async fn run(countersign: &Path) -> Result<Vec<Row>> {
             }
         }
     }
-    let cases = [
-        "a program that does nothing",
-        "the hook",
-        "the ask, over an open connection",
-    ];
-    Ok(cases
-        .into_iter()
-        .zip(seen)
-        .map(|(case, seen)| to_row(case, seen))
-        .collect())
+    let mut rows = Vec::new();
+    for (case, latencies) in CASES.into_iter().zip(&seen) {
+        let mut row = Row::new("hook", case);
+        row.set_latencies_ms(latencies);
+        rows.push(row);
+    }
+    let mut report = Report::default();
+    report.add(rows);
+    Ok(report)
 }
 
-fn to_row(case: &str, mut seen: Latencies) -> Row {
-    let mut row = Row::new("hook", case);
-    row.set_if_known(Metric::P50Ms, seen.percentile_ms(500));
-    row.set_if_known(Metric::P99Ms, seen.percentile_ms(990));
-    row
-}
-
-/// What a program says, and how long that took from its start to its end.
-fn start(command: &mut Command, input: &str) -> Result<(Vec<u8>, std::time::Duration)> {
+/// What a program prints, and how long it took from its start to its end.
+fn start(command: &mut Command, input: &str) -> Result<(Vec<u8>, Duration)> {
     let began = Instant::now();
     let mut child = command
         .stdin(Stdio::piped())
@@ -81,7 +75,7 @@ fn start(command: &mut Command, input: &str) -> Result<(Vec<u8>, std::time::Dura
     Ok((output.stdout, began.elapsed()))
 }
 
-fn hook(countersign: &Path, home: &Path, round: usize) -> Result<std::time::Duration> {
+fn hook(countersign: &Path, home: &Path, round: usize) -> Result<Duration> {
     let event = json!({
         "session_id": "bench", "cwd": "/tmp", "permission_mode": "default", "hook_event_name": "PreToolUse",
         "tool_name": "Bash", "tool_input": { "command": COMMAND }, "tool_use_id": format!("t{round}"),
@@ -96,15 +90,13 @@ fn hook(countersign: &Path, home: &Path, round: usize) -> Result<std::time::Dura
     Ok(taken)
 }
 
-async fn ask(connection: &mut Connection) -> Result<std::time::Duration> {
+async fn ask(connection: &mut Connection) -> Result<Duration> {
     let params = json!({
         "action": COMMAND, "tool": "Bash", "input": { "command": COMMAND }, "cwd": "/tmp",
         "agent_id": "claude-bench",
     });
-    let reply = connection
-        .call("host.request_approval", &params, |_| {})
-        .await?;
-    let row = Frame::parse(&reply.text)?.into_result()?;
-    ensure!(row.get().contains("\"allowed\""), "the ask was not allowed");
-    Ok(reply.elapsed)
+    let began = Instant::now();
+    let row = connection.call("host.request_approval", &params).await?;
+    ensure!(row["state"] == "allowed", "the ask was not allowed: {row}");
+    Ok(began.elapsed())
 }

@@ -1,122 +1,77 @@
 //! Hosts to measure: the built binary on its database, and the same server on a store in memory.
-//!
-//! Invariant: every host started here is ended here, by its own process id.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail};
 use countersign_daemon::HostSettings;
 use countersign_server::{Server, ServerOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::Target;
-use crate::tokens::create_token;
+use crate::host::{HostProcess, create_token, free_address, up};
 
 /// What the measured host keeps its record in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Store {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Store {
     /// The database, as users run it.
     Sqlite,
-    /// Memory alone: the yardstick.
+    /// Memory alone, to compare with.
     Memory,
 }
 
 /// A host in a scratch home of its own.
-#[derive(Debug)]
-pub struct Host {
-    child: Child,
-    address: SocketAddr,
+pub(super) struct MeasuredHost {
+    process: HostProcess,
     home: TempDir,
     countersign: PathBuf,
-    /// From the start of the process until it answered.
-    pub started_in: Duration,
+    /// From the start of the process until it accepted a connection.
+    pub(super) started_in: Duration,
 }
 
-impl Host {
+impl MeasuredHost {
     /// Starts a host and waits until it is ready.
-    pub fn start(store: Store, countersign: &Path) -> Result<Self> {
-        Self::start_in(store, countersign, tempfile::tempdir()?)
+    pub(super) async fn start(store: Store, countersign: &Path) -> Result<Self> {
+        Self::start_in(store, countersign, tempfile::tempdir()?).await
     }
 
     /// Starts a host on what is in `home` already.
-    pub fn start_in(store: Store, countersign: &Path, home: TempDir) -> Result<Self> {
+    pub(super) async fn start_in(store: Store, countersign: &Path, home: TempDir) -> Result<Self> {
         let address = free_address()?;
-        let began = Instant::now();
         let mut command = match store {
-            Store::Sqlite => up(countersign, address),
+            Store::Sqlite => up(countersign, home.path(), address),
             Store::Memory => serve_memory(home.path(), address)?,
         };
-        let child = command
-            .env("COUNTERSIGN_HOME", home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("could not start a host")?;
-        let mut host = Self {
-            child,
-            address,
+        let mut process = HostProcess::start(command.stderr(Stdio::null()), address)?;
+        if let Some(status) = process.ready().await? {
+            bail!("the host ended while it was starting, {status}");
+        }
+        Ok(Self {
+            started_in: process.began.elapsed(),
+            process,
             home,
             countersign: countersign.to_owned(),
-            started_in: Duration::ZERO,
-        };
-        host.wait_until_ready(began)?;
-        Ok(host)
-    }
-
-    fn wait_until_ready(&mut self, began: Instant) -> Result<()> {
-        while TcpStream::connect(self.address).is_err() {
-            ensure!(
-                self.child.try_wait()?.is_none(),
-                "the host ended while it was starting"
-            );
-            ensure!(
-                began.elapsed() < Duration::from_mins(1),
-                "the host was not ready in a minute"
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.started_in = began.elapsed();
-        Ok(())
-    }
-
-    /// The host as the load client sees it.
-    pub fn target(&self) -> Result<Target> {
-        let token = create_token(&self.countersign, self.home.path())?;
-        Ok(Target {
-            url: format!("ws://{}/", self.address),
-            token: Some(token),
-            server_pid: Some(self.child.id()),
         })
     }
 
-    /// Ends the host and gives its home to a next one.
-    pub fn end(mut self) -> Result<TempDir> {
-        self.child.kill()?;
-        self.child.wait()?;
-        let home = std::mem::replace(&mut self.home, tempfile::tempdir()?);
-        Ok(home)
+    /// The host as the load client sees it.
+    pub(super) fn target(&self) -> Result<Target> {
+        Ok(Target {
+            url: self.process.url(),
+            token: Some(create_token(&self.countersign, self.home.path())?),
+            server_pid: Some(self.process.pid()),
+        })
     }
-}
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        // It may have been ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
+    /// Ends the host and gives its home to the next one.
+    pub(super) fn end(mut self) -> Result<TempDir> {
+        self.process.kill()?;
+        Ok(self.home)
     }
-}
-
-fn up(countersign: &Path, address: SocketAddr) -> Command {
-    let mut command = Command::new(countersign);
-    command
-        .args(["up", "--listen", &address.to_string()])
-        .stderr(Stdio::null());
-    command
 }
 
 fn serve_memory(home: &Path, address: SocketAddr) -> Result<Command> {
@@ -126,11 +81,6 @@ fn serve_memory(home: &Path, address: SocketAddr) -> Result<Command> {
         .arg(home)
         .arg(address.to_string());
     Ok(command)
-}
-
-/// An address nobody listens on at this moment.
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// Serves from memory until the process is ended: the same loop and doors, without a disk.

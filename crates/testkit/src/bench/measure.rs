@@ -3,29 +3,128 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
 
 use super::Target;
 
 /// `/proc/PID/stat` counts in `USER_HZ`, which is 100 on every Linux that Rust's tier 1 and 2 cover.
 const TICKS_PER_SECOND: u64 = 100;
+/// A latency above counts as this one.
+const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Latencies in microseconds, kept whole: a run has at most some hundred thousand.
-#[derive(Debug, Default)]
-pub struct Latencies {
-    micros: Vec<u32>,
+/// Latencies in nanoseconds, to three digits.
+#[derive(Debug)]
+pub(super) struct Latencies(Histogram<u32>);
+
+impl Default for Latencies {
+    #[expect(
+        clippy::expect_used,
+        reason = "fails only for bounds out of order and more than five digits"
+    )]
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS);
+        Self(histogram.expect("a histogram"))
+    }
 }
 
-/// A process on this machine, named by its id.
+impl FromIterator<Duration> for Latencies {
+    fn from_iter<I: IntoIterator<Item = Duration>>(latencies: I) -> Self {
+        let mut all = Self::default();
+        for latency in latencies {
+            all.record(latency);
+        }
+        all
+    }
+}
+
+impl Latencies {
+    pub(super) fn record(&mut self, latency: Duration) {
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.0.saturating_record(nanos);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.0 += &other.0;
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency that this share of all does not exceed; nothing when none was recorded.
+    pub(super) fn quantile(&self, share: f64) -> Option<Duration> {
+        let nanos = self.0.value_at_quantile(share);
+        (!self.0.is_empty()).then(|| Duration::from_nanos(nanos))
+    }
+}
+
+/// A process on this machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Process {
-    pid: u32,
+pub(super) struct Process {
+    pub(super) pid: u32,
 }
 
 /// Resident memory of a process, now and at its highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
-    pub resident_bytes: u64,
-    pub peak_bytes: u64,
+pub(super) struct Memory {
+    pub(super) resident_bytes: u64,
+    pub(super) peak_bytes: u64,
+}
+
+impl Process {
+    pub(super) fn new(pid: u32) -> Self {
+        Self { pid }
+    }
+
+    /// User and system time of all threads, past ones included, to 10 ms.
+    fn cpu_time(self) -> Result<Duration> {
+        self.read("stat", parse_cpu_time)
+    }
+
+    pub(super) fn memory(self) -> Result<Memory> {
+        self.read("status", parse_memory)
+    }
+
+    /// Bytes that it shares with no other process, clean and changed: the text of a program that runs many times is
+    /// not the cost of one of them.
+    pub(super) fn private_bytes(self) -> Result<u64> {
+        self.read("smaps_rollup", parse_private)
+    }
+
+    fn read<T>(self, file: &str, parse: fn(&str) -> Option<T>) -> Result<T> {
+        let path = format!("/proc/{}/{file}", self.pid);
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
+        parse(&text).with_context(|| format!("could not understand `{path}`"))
+    }
+}
+
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    // The second field is the name, which may itself hold spaces and parentheses.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let millis = (user + system) * 1000 / TICKS_PER_SECOND;
+    Some(Duration::from_millis(millis))
+}
+
+fn parse_memory(status: &str) -> Option<Memory> {
+    Some(Memory {
+        resident_bytes: find_bytes(status, "VmRSS:")?,
+        peak_bytes: find_bytes(status, "VmHWM:")?,
+    })
+}
+
+fn parse_private(rollup: &str) -> Option<u64> {
+    Some(find_bytes(rollup, "Private_Clean:")? + find_bytes(rollup, "Private_Dirty:")?)
+}
+
+fn find_bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// CPU time used so far by the server, when its process is known, and by this client.
@@ -33,6 +132,23 @@ pub struct Memory {
 pub(super) struct CpuTimes {
     pub(super) server: Option<Duration>,
     pub(super) client: Duration,
+}
+
+impl CpuTimes {
+    pub(super) fn now(target: &Target) -> Result<Self> {
+        Ok(Self {
+            server: target.server().map(Process::cpu_time).transpose()?,
+            client: Process::new(std::process::id()).cpu_time()?,
+        })
+    }
+
+    pub(super) fn since(self, earlier: Self) -> Self {
+        let server = self.server.zip(earlier.server);
+        Self {
+            server: server.map(|(now, then)| now.saturating_sub(then)),
+            client: self.client.saturating_sub(earlier.client),
+        }
+    }
 }
 
 /// How many things went wrong, and how the first of them did.
@@ -48,80 +164,9 @@ impl Errors {
         self.first.get_or_insert_with(|| format!("{error:#}"));
     }
 
-    pub(super) fn take(&mut self, ended: Result<()>) {
-        if let Err(error) = ended {
-            self.note(&error);
-        }
-    }
-
     pub(super) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.first = self.first.take().or(other.first);
-    }
-}
-
-impl Latencies {
-    pub fn record(&mut self, latency: Duration) {
-        self.micros
-            .push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
-    }
-
-    pub fn merge(&mut self, other: Self) {
-        self.micros.extend(other.micros);
-    }
-
-    pub fn count(&self) -> u64 {
-        self.micros.len() as u64
-    }
-
-    /// The latency that `permille` of all do not exceed; nothing when none was recorded.
-    pub fn percentile_ms(&mut self, permille: usize) -> Option<f64> {
-        self.micros.sort_unstable();
-        let rank = (self.micros.len() * permille).div_ceil(1000).max(1);
-        let micros = self.micros.get(rank - 1)?;
-        Some(f64::from(*micros) / 1000.0)
-    }
-}
-
-impl Process {
-    pub fn new(pid: u32) -> Self {
-        Self { pid }
-    }
-
-    pub(super) fn pid(self) -> u32 {
-        self.pid
-    }
-
-    /// User and system time of all threads, past ones included, to 10 ms.
-    pub fn cpu_time(self) -> Result<Duration> {
-        let path = format!("/proc/{}/stat", self.pid);
-        let text = read(&path)?;
-        parse_cpu_time(&text).with_context(|| format!("could not understand `{path}`"))
-    }
-
-    pub fn memory(self) -> Result<Memory> {
-        let path = format!("/proc/{}/status", self.pid);
-        let text = read(&path)?;
-        parse_memory(&text).with_context(|| format!("could not understand `{path}`"))
-    }
-}
-
-impl CpuTimes {
-    pub(super) fn now(target: &Target) -> Result<Self> {
-        Ok(Self {
-            server: target.server().map(Process::cpu_time).transpose()?,
-            client: Process::new(std::process::id()).cpu_time()?,
-        })
-    }
-
-    pub(super) fn since(self, earlier: Self) -> Self {
-        Self {
-            server: self
-                .server
-                .zip(earlier.server)
-                .map(|(now, then)| now.saturating_sub(then)),
-            client: self.client.saturating_sub(earlier.client),
-        }
     }
 }
 
@@ -138,36 +183,12 @@ pub(super) fn to_megabytes(bytes: u64) -> f64 {
     to_number(bytes) / 1e6
 }
 
-/// What each of `count` operations cost; nothing when there were none.
-pub(super) fn micros_each(spent: Duration, count: u64) -> Option<f64> {
-    (count > 0).then(|| spent.as_secs_f64() * 1e6 / to_number(count))
+pub(super) fn to_ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
-fn read(path: &str) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("could not read `{path}`"))
-}
-
-fn parse_cpu_time(stat: &str) -> Option<Duration> {
-    // The second field is the name, which may itself hold spaces and parentheses.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(Duration::from_millis(
-        (user + system) * 1000 / TICKS_PER_SECOND,
-    ))
-}
-
-fn parse_memory(status: &str) -> Option<Memory> {
-    Some(Memory {
-        resident_bytes: find_kilobytes(status, "VmRSS:")? * 1024,
-        peak_bytes: find_kilobytes(status, "VmHWM:")? * 1024,
-    })
-}
-
-fn find_kilobytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
+pub(super) fn to_us(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
 }
 
 #[cfg(test)]
@@ -191,6 +212,13 @@ mod tests {
     }
 
     #[test]
+    fn private_memory_is_clean_and_changed() {
+        let text =
+            "Rss: 9 kB\nShared_Clean:  5 kB\nPrivate_Clean:      8 kB\nPrivate_Dirty:     4 kB\n";
+        assert_eq!(parse_private(text), Some(12 * 1024));
+    }
+
+    #[test]
     fn this_process_has_memory_and_cpu_time() {
         let this = Process::new(std::process::id());
         assert!(this.memory().unwrap().resident_bytes > 0);
@@ -198,14 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_nearest_ranks() {
-        let mut latencies = Latencies::default();
-        assert_eq!(latencies.percentile_ms(500), None);
-        for ms in (1..=100).rev() {
-            latencies.record(Duration::from_millis(ms));
+    fn a_quantile_is_right_to_three_digits() {
+        assert_eq!(Latencies::default().quantile(0.5), None);
+        let latencies: Latencies = (1..=100).rev().map(Duration::from_millis).collect();
+        for (share, expected) in [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
+            let found = to_ms(latencies.quantile(share).unwrap());
+            assert!((found / expected - 1.0).abs() < 0.001, "{found}");
         }
-        assert_eq!(latencies.percentile_ms(500), Some(50.0));
-        assert_eq!(latencies.percentile_ms(990), Some(99.0));
-        assert_eq!(latencies.percentile_ms(1000), Some(100.0));
     }
 }

@@ -10,16 +10,15 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Target;
-use super::measure::{CpuTimes, Errors, micros_each, to_megabytes, to_number};
+use super::measure::{CpuTimes, Errors, Latencies, to_megabytes, to_ms, to_number, to_us};
 
 /// A number that a scenario reports. The order here is the order of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Approval round trips per second.
+    /// Approvals, or asks of agents, each second.
     RatePerS,
     DeliveriesPerS,
-    NotifiesPerS,
     /// This row's rate over the rate of the row that it is measured against.
     RateRatio,
     P50Ms,
@@ -36,16 +35,13 @@ pub enum Metric {
     ServerCpuUs,
     /// The same for this client, to see when it is the limit itself.
     ClientCpuUs,
-    /// From the last notification until the last subscriber had it.
-    LagMs,
     SubscribeMs,
-    SubscribeKb,
     RssBeforeMb,
     RssMb,
     RssPeakMb,
     /// What each agent added to the host's memory.
     RssEachMb,
-    /// Memory of a runner that it shares with nobody, at most.
+    /// Memory of a runner that it shares with no other process, at most.
     PrivateMb,
     /// Asks that were answered as the rules say.
     Asks,
@@ -54,22 +50,16 @@ pub enum Metric {
     Rows,
     /// Deliveries that never came.
     Lost,
-    /// Deliveries that came twice.
     Repeated,
     /// Deliveries whose `sequence` did not rise.
     OutOfOrder,
-    /// Deliveries overtaken by a later one of the same producer, which the wire allows to pipelined requests.
-    Overtaken,
     /// What the subscriber that had not been reading got, once it read.
     LateReceived,
     LateLost,
     LateRepeated,
     LateOutOfOrder,
-    LateOvertaken,
-    LateMs,
-    /// From the start of the process until every door is open.
+    /// From the start of the process until it accepts connections.
     StartMs,
-    /// The size of the binary on disk.
     BinaryMb,
     Errors,
 }
@@ -85,55 +75,10 @@ pub struct Row {
     pub notes: Vec<String>,
 }
 
-/// One run against one server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// All rows of one run.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    pub label: String,
     pub rows: Vec<Row>,
-}
-
-impl Metric {
-    fn decimals(self) -> usize {
-        match self {
-            Self::RateRatio => 2,
-            Self::P50Ms
-            | Self::P99Ms
-            | Self::FlushP50Ms
-            | Self::OverFlushMs
-            | Self::RssEachMb
-            | Self::PrivateMb
-            | Self::SubscribeMs => 3,
-            Self::ServerCpuUs
-            | Self::ClientCpuUs
-            | Self::SubscribeKb
-            | Self::RssBeforeMb
-            | Self::RssMb
-            | Self::RssPeakMb
-            | Self::StartMs
-            | Self::P50Us
-            | Self::P99Us
-            | Self::OverPipeUs
-            | Self::BinaryMb => 1,
-            Self::RatePerS
-            | Self::DeliveriesPerS
-            | Self::NotifiesPerS
-            | Self::Asks
-            | Self::UpdatesPerS
-            | Self::Rows
-            | Self::LagMs
-            | Self::Lost
-            | Self::Repeated
-            | Self::OutOfOrder
-            | Self::Overtaken
-            | Self::LateReceived
-            | Self::LateLost
-            | Self::LateRepeated
-            | Self::LateOutOfOrder
-            | Self::LateOvertaken
-            | Self::LateMs
-            | Self::Errors => 0,
-        }
-    }
 }
 
 /// Its name in JSON.
@@ -144,7 +89,7 @@ impl fmt::Display for Metric {
 }
 
 impl Row {
-    pub fn new(scenario: &str, case: impl Into<String>) -> Self {
+    pub(super) fn new(scenario: &str, case: impl Into<String>) -> Self {
         Self {
             scenario: scenario.to_owned(),
             case: case.into(),
@@ -153,22 +98,36 @@ impl Row {
         }
     }
 
-    pub fn set(&mut self, metric: Metric, value: f64) {
+    pub(super) fn set(&mut self, metric: Metric, value: f64) {
         self.metrics.insert(metric, value);
     }
 
+    pub(super) fn set_count(&mut self, metric: Metric, count: u64) {
+        self.set(metric, to_number(count));
+    }
+
     /// Leaves the metric out when there is no value.
-    pub fn set_if_known(&mut self, metric: Metric, value: Option<f64>) {
-        if let Some(value) = value {
-            self.set(metric, value);
-        }
+    fn set_if_known(&mut self, metric: Metric, value: Option<f64>) {
+        self.metrics.extend(value.map(|value| (metric, value)));
+    }
+
+    pub(super) fn set_latencies_ms(&mut self, latencies: &Latencies) {
+        self.set_if_known(Metric::P50Ms, latencies.quantile(0.5).map(to_ms));
+        self.set_if_known(Metric::P99Ms, latencies.quantile(0.99).map(to_ms));
+    }
+
+    pub(super) fn set_latencies_us(&mut self, latencies: &Latencies) {
+        self.set_if_known(Metric::P50Us, latencies.quantile(0.5).map(to_us));
+        self.set_if_known(Metric::P99Us, latencies.quantile(0.99).map(to_us));
     }
 
     /// CPU time for each of `count` operations.
     pub(super) fn set_cpu(&mut self, cpu: CpuTimes, count: u64) {
-        let server = cpu.server.and_then(|spent| micros_each(spent, count));
-        self.set_if_known(Metric::ServerCpuUs, server);
-        self.set_if_known(Metric::ClientCpuUs, micros_each(cpu.client, count));
+        if count > 0 {
+            let server = cpu.server.map(|spent| to_us(spent) / to_number(count));
+            self.set_if_known(Metric::ServerCpuUs, server);
+            self.set(Metric::ClientCpuUs, to_us(cpu.client) / to_number(count));
+        }
     }
 
     /// The server's memory now, when its process is known.
@@ -182,17 +141,21 @@ impl Row {
     }
 
     pub(super) fn set_errors(&mut self, errors: &Errors) {
-        self.set(Metric::Errors, to_number(errors.count));
-        self.notes.extend(
-            errors
-                .first
-                .as_ref()
-                .map(|first| format!("first error: {first}")),
-        );
+        self.set_count(Metric::Errors, errors.count);
+        let first = errors.first.iter();
+        self.notes
+            .extend(first.map(|first| format!("first error: {first}")));
     }
 }
 
 impl Report {
+    /// Prints the rows at once, since a whole run takes minutes, and keeps them.
+    #[expect(clippy::print_stdout, reason = "the table is what a bench is for")]
+    pub(super) fn add(&mut self, rows: Vec<Row>) {
+        println!("{}", render(&rows, show_value));
+        self.rows.extend(rows);
+    }
+
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("could not read `{}`", path.display()))?;
@@ -201,40 +164,20 @@ impl Report {
     }
 
     pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
+        let text = serde_json::to_string_pretty(self)? + "\n";
         std::fs::write(path, text).with_context(|| format!("could not write `{}`", path.display()))
     }
 
     /// The ratios of `other` to this one, for each row that both have.
     pub fn compare(&self, other: &Self) -> String {
-        let rows: Vec<Row> = self
-            .rows
-            .iter()
-            .filter_map(|ours| Some(ratios(ours, other.find_row(ours)?)))
-            .collect();
-        let table = render(&rows, |_, ratio| format!("{ratio:.3}"));
-        format!("`{}` over `{}`\n\n{table}", other.label, self.label)
+        let mut rows = Vec::new();
+        for ours in &self.rows {
+            let mut others = other.rows.iter();
+            let same = others.find(|row| row.scenario == ours.scenario && row.case == ours.case);
+            rows.extend(same.map(|other| ratios(ours, other)));
+        }
+        render(&rows, |ratio| format!("{ratio:.3}"))
     }
-
-    fn find_row(&self, like: &Row) -> Option<&Row> {
-        self.rows
-            .iter()
-            .find(|row| row.scenario == like.scenario && row.case == like.case)
-    }
-}
-
-/// One block for each scenario, with the columns that its rows have.
-pub fn to_table(rows: &[Row]) -> String {
-    render(rows, |metric, value| {
-        format!("{value:.*}", metric.decimals())
-    })
-}
-
-/// `1 worker`, `64 workers`.
-pub(super) fn plural(count: usize, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
 }
 
 /// Leaves out what only one of them has, and what has no ratio because it was nothing before.
@@ -247,73 +190,81 @@ fn ratios(base: &Row, other: &Row) -> Row {
     row
 }
 
-fn render(rows: &[Row], format: impl Fn(Metric, f64) -> String) -> String {
-    let blocks: Vec<String> = rows
-        .chunk_by(|a, b| a.scenario == b.scenario)
-        .map(|rows| render_block(rows, &format))
-        .collect();
+/// `1 worker`, `64 workers`.
+pub(super) fn plural(count: usize, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+/// Three digits are more than a shared machine can tell apart.
+fn show_value(value: f64) -> String {
+    let decimals = match value.abs() {
+        whole if whole >= 100.0 || whole.fract() == 0.0 => 0,
+        tens if tens >= 10.0 => 1,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// One block for each scenario, with the columns that its rows have.
+fn render(rows: &[Row], show: fn(f64) -> String) -> String {
+    let blocks = rows.chunk_by(|a, b| a.scenario == b.scenario);
+    let blocks: Vec<String> = blocks.map(|rows| render_block(rows, show)).collect();
     blocks.join("\n")
 }
 
-fn render_block(rows: &[Row], format: &impl Fn(Metric, f64) -> String) -> String {
-    let mut columns: Vec<Metric> = rows
-        .iter()
-        .flat_map(|row| row.metrics.keys().copied())
-        .collect();
+fn render_block(rows: &[Row], show: fn(f64) -> String) -> String {
+    let metrics = rows.iter().flat_map(|row| row.metrics.keys().copied());
+    let mut columns: Vec<Metric> = metrics.collect();
     columns.sort_unstable();
     columns.dedup();
-
-    let scenario = rows.first().map_or("", |row| &row.scenario);
-    let mut lines = vec![header(scenario, &columns)];
-    lines.extend(rows.iter().map(|row| cells(row, &columns, format)));
-    let notes = rows.iter().flat_map(|row| {
-        let lines = row.notes.iter();
-        lines.map(|note| format!("  {}: {note}\n", row.case))
-    });
-    align(&lines).into_iter().chain(notes).collect()
-}
-
-fn header(scenario: &str, columns: &[Metric]) -> Vec<String> {
-    let names = columns.iter().map(ToString::to_string);
-    std::iter::once(scenario.to_owned()).chain(names).collect()
-}
-
-fn cells(row: &Row, columns: &[Metric], format: &impl Fn(Metric, f64) -> String) -> Vec<String> {
-    let values = columns.iter().map(|metric| {
-        let value = row.metrics.get(metric);
-        value.map_or_else(|| "-".to_owned(), |value| format(*metric, *value))
-    });
-    std::iter::once(row.case.clone()).chain(values).collect()
+    let mut header = vec![rows.first().map_or("", |row| &row.scenario).to_owned()];
+    header.extend(columns.iter().map(ToString::to_string));
+    let mut lines = vec![header];
+    for row in rows {
+        let mut line = vec![row.case.clone()];
+        for metric in &columns {
+            let value = row.metrics.get(metric).copied();
+            line.push(value.map_or_else(|| "-".to_owned(), show));
+        }
+        lines.push(line);
+    }
+    let mut text = align(&lines);
+    for row in rows {
+        for note in &row.notes {
+            text.extend(["  ", &row.case, ": ", note, "\n"]);
+        }
+    }
+    text
 }
 
 /// The first column to the left, the numbers to the right.
-fn align(lines: &[Vec<String>]) -> Vec<String> {
-    let columns = lines.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| lines.iter().map(|line| line[column].len()).max())
-        .map(Option::unwrap_or_default)
-        .collect();
-    lines.iter().map(|line| pad(line, &widths)).collect()
-}
-
-fn pad(line: &[String], widths: &[usize]) -> String {
-    let cells: Vec<String> = line
-        .iter()
-        .zip(widths)
-        .enumerate()
-        .map(|(column, (cell, width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        })
-        .collect();
-    cells.join("  ") + "\n"
+fn align(lines: &[Vec<String>]) -> String {
+    let mut widths = vec![0; lines.first().map_or(0, Vec::len)];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(column, (cell, width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            })
+            .collect();
+        text += &(cells.join("  ") + "\n");
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn report(label: &str, rate: f64, p50: Option<f64>) -> Report {
+    fn report(rate: f64, p50: Option<f64>) -> Report {
         let mut first = Row::new("round-trips", "1 worker");
         first.set(Metric::RatePerS, rate);
         first.set(Metric::Errors, 0.0);
@@ -322,7 +273,6 @@ mod tests {
         second.set_if_known(Metric::P50Ms, p50);
         second.notes.push("slow".to_owned());
         Report {
-            label: label.to_owned(),
             rows: vec![first, second],
         }
     }
@@ -335,25 +285,24 @@ round-trips  rate_per_s  p50_ms  errors
 64 workers        15000   0.250       -
   64 workers: slow
 ";
-        assert_eq!(to_table(&report("a", 1500.0, Some(0.25)).rows), expected);
+        let rows = report(1500.0, Some(0.25)).rows;
+        assert_eq!(render(&rows, show_value), expected);
     }
 
     #[test]
     fn comparing_divides_the_second_by_the_first() {
-        let compared = report("a", 1000.0, Some(2.0)).compare(&report("b", 1500.0, None));
         let expected = "\
-`b` over `a`
-
 round-trips  rate_per_s
 1 worker          1.500
 64 workers        1.500
 ";
+        let compared = report(1000.0, Some(2.0)).compare(&report(1500.0, None));
         assert_eq!(compared, expected);
     }
 
     #[test]
     fn a_report_survives_json() {
-        let report = report("a", 1.0, None);
+        let report = report(1.0, None);
         let text = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
     }

@@ -1,6 +1,6 @@
 //! How long a verdict takes: a typical command, taken apart and held against many rules.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use countersign_rules::{
@@ -8,7 +8,8 @@ use countersign_rules::{
     ToolAction, ToolRequest, assess, judge,
 };
 
-use super::report::{Metric, Row};
+use super::measure::Latencies;
+use super::report::{Report, Row};
 
 /// What developers' agents run all day.
 const COMMANDS: [&str; 16] = [
@@ -30,35 +31,34 @@ const COMMANDS: [&str; 16] = [
     "docker compose ps",
 ];
 
+/// The programs in them.
+const PROGRAMS: &str = "git status, git diff, git add, git commit, cargo test, npm run, grep, head, rg, find, cat, \
+    jq, ls, sed, cd, cargo check, npm test, tail, python3 -m pytest, cargo tree, docker compose ps";
+
 /// How many verdicts are measured for each number of rules.
 const ROUNDS: usize = 20_000;
 
-/// Measures verdicts with 500 and with 5,000 rules, in turns, so that noise meets both.
-pub fn run() -> Result<Vec<Row>> {
+/// Measures verdicts with 500 and with 5,000 rules, in turns, so that noise hits both.
+pub fn run(report: &mut Report) -> Result<()> {
     let sets = [(500, rules(500)?), (5_000, rules(5_000)?)];
-    let mut times: [Vec<Duration>; 2] = Default::default();
+    let mut seen: [Latencies; 2] = Default::default();
     for round in 0..ROUNDS {
         let command = COMMANDS[round % COMMANDS.len()];
-        for ((_, set), times) in sets.iter().zip(&mut times) {
+        for ((_, set), latencies) in sets.iter().zip(&mut seen) {
             let start = Instant::now();
             let effect = verdict(command, set);
-            times.push(start.elapsed());
+            latencies.record(start.elapsed());
             anyhow::ensure!(effect == Effect::Allow, "`{command}` is not allowed");
         }
     }
     let mut rows = Vec::new();
-    for ((count, _), mut times) in sets.iter().zip(times) {
-        times.sort_unstable();
+    for ((count, _), latencies) in sets.iter().zip(&seen) {
         let mut row = Row::new("verdicts", format!("{count} rules"));
-        row.set(Metric::P50Us, micros(times[times.len() / 2]));
-        row.set(Metric::P99Us, micros(times[times.len() * 99 / 100]));
+        row.set_latencies_us(latencies);
         rows.push(row);
     }
-    Ok(rows)
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
+    report.add(rows);
+    Ok(())
 }
 
 fn verdict(command: &str, rules: &RuleSet) -> Effect {
@@ -84,44 +84,13 @@ fn verdict(command: &str, rules: &RuleSet) -> Effect {
 
 /// Rules that allow the commands, among as many others as make up the number.
 fn rules(count: usize) -> Result<RuleSet> {
-    let programs = [
-        "git status",
-        "git diff",
-        "git add",
-        "git commit",
-        "cargo test",
-        "npm run",
-        "grep",
-        "head",
-        "rg",
-        "find",
-        "cat",
-        "jq",
-        "ls",
-        "sed",
-        "cd",
-        "cargo check",
-        "npm test",
-        "tail",
-        "python3 -m pytest",
-        "cargo tree",
-        "docker compose ps",
-    ];
+    let programs = PROGRAMS.split(", ");
     let mut set = RuleSet::default();
-    let mut add = |effect, rule: &str| -> Result<()> {
-        let line = u32::try_from(set.entries().count() + 1)?;
-        set.insert(RuleEntry::parse(
-            effect,
-            rule,
-            RuleOrigin::file("rules.toml", line),
-        )?);
-        Ok(())
-    };
     for program in programs {
-        add(Effect::Allow, &format!("Bash({program}:*)"))?;
+        add(&mut set, Effect::Allow, &format!("Bash({program}:*)"))?;
     }
-    add(Effect::Allow, "Edit(/build/**)")?;
-    for at in programs.len() + 1..count {
+    add(&mut set, Effect::Allow, "Edit(/build/**)")?;
+    for at in set.entries().count()..count {
         let (effect, rule) = match at % 10 {
             0..=2 => (Effect::Allow, format!("Bash(npm run script-{at}:*)")),
             3 | 4 => (Effect::Allow, format!("Bash(tool-{at}:*)")),
@@ -131,7 +100,14 @@ fn rules(count: usize) -> Result<RuleSet> {
             8 => (Effect::Allow, format!("WebFetch(domain:docs-{at}.example)")),
             _ => (Effect::Deny, format!("Bash(cargo publish --token-{at} *)")),
         };
-        add(effect, &rule)?;
+        add(&mut set, effect, &rule)?;
     }
     Ok(set)
+}
+
+fn add(set: &mut RuleSet, effect: Effect, rule: &str) -> Result<()> {
+    let line = u32::try_from(set.entries().count() + 1)?;
+    let origin = RuleOrigin::file("rules.toml", line);
+    set.insert(RuleEntry::parse(effect, rule, origin)?);
+    Ok(())
 }

@@ -1,5 +1,4 @@
-//! `bench`: puts load on a host by its URL and prints what it measured; compares two such reports.
-
+//! `bench`: puts load on a host and prints what it measured; compares two such reports.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -8,15 +7,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use countersign_testkit::bench::report::{Report, Row, to_table};
-use countersign_testkit::bench::suite::{self, SuiteOptions};
-use countersign_testkit::bench::{Target, agents, hook, hosts, verdicts, yardstick};
+use countersign_testkit::bench::report::Report;
+use countersign_testkit::bench::suite::{AllOptions, Scenario, run, run_all};
+use countersign_testkit::bench::{Target, agents, hook, serve_from_memory, verdicts};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Debug, Parser)]
-#[command(name = "bench", about = "A load client for host-wire servers")]
+#[command(name = "bench", about = "A load client for hosts")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,12 +26,24 @@ enum Command {
     /// Run scenarios against a server
     Run(RunArgs),
     /// Measure this build: against memory in the same run, fan-out, a slow reader, memory, start-up
-    All(AllArgs),
+    All {
+        /// Write the report there as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+        #[command(flatten)]
+        options: AllOptions,
+    },
     /// Measure managed agents: asks that rules settle, memory of each, and a flood beside them
-    Agents(AgentsArgs),
+    Agents {
+        /// Write the report there as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+        #[command(flatten)]
+        options: agents::AgentsOptions,
+    },
     /// Measure verdicts with 500 and with 5,000 rules
     Verdicts,
-    /// Serve from memory until ended: the yardstick
+    /// Serve from memory until ended, to compare with
     #[command(hide = true)]
     ServeMemory { home: PathBuf, listen: SocketAddr },
     /// Measure the hop through a runner alone, and what memory a runner takes
@@ -68,37 +79,17 @@ struct RunArgs {
     /// Write the report there as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// What the report calls this server; its URL by default
-    #[arg(long)]
-    label: Option<String>,
-    /// Threads of this client
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    #[command(flatten)]
-    suite: SuiteOptions,
-}
-
-#[derive(Debug, Args)]
-struct AllArgs {
-    /// Write the report there as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
-    #[command(flatten)]
-    yardstick: yardstick::Options,
-}
-
-#[derive(Debug, Args)]
-struct AgentsArgs {
-    /// Write the report there as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
-    #[command(flatten)]
-    agents: agents::Options,
+    /// Scenarios to run, separated by commas; all by default, but `idle` only when the server's process is known
+    #[arg(long, value_delimiter = ',')]
+    scenario: Vec<Scenario>,
+    /// Seconds that each row is measured, after a warm-up of one
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
 }
 
 #[expect(clippy::print_stderr, reason = "a failed run says why")]
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    match measure(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -107,84 +98,49 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
-    match command {
-        Command::Run(args) => load(args),
-        Command::All(args) => measure_all(args),
-        Command::Agents(args) => measure_agents(args),
-        Command::Hop { countersign } => {
-            print_rows(&runtime(1)?.block_on(agents::hop(&countersign))?);
-            Ok(())
+#[expect(clippy::print_stdout, reason = "the table is what this binary is for")]
+fn measure(command: Command) -> Result<()> {
+    let (report, json) = match command {
+        Command::Run(args) => {
+            let target = Target {
+                url: args.url,
+                token: args.token,
+                server_pid: args.server_pid,
+            };
+            let running = Box::pin(run(&target, &args.scenario, args.seconds));
+            (runtime(2)?.block_on(running)?, args.json)
         }
-        Command::Hook { countersign } => {
-            print_rows(&runtime(1)?.block_on(hook::run(&countersign))?);
-            Ok(())
+        Command::All { json, options } => {
+            let mut report = runtime(2)?.block_on(Box::pin(run_all(&options)))?;
+            verdicts::run(&mut report)?;
+            (report, json)
         }
-        Command::AskLines { noted } => agents::ask_lines(&noted),
+        Command::Agents { json, options } => {
+            let running = Box::pin(agents::run(&options));
+            (runtime(1)?.block_on(running)?, json)
+        }
         Command::Verdicts => {
-            print_rows(&verdicts::run()?);
-            Ok(())
+            let mut report = Report::default();
+            verdicts::run(&mut report)?;
+            (report, None)
         }
+        Command::Hop { countersign } => (runtime(1)?.block_on(agents::hop(&countersign))?, None),
+        Command::Hook { countersign } => (runtime(1)?.block_on(hook::run(&countersign))?, None),
         Command::ServeMemory { home, listen } => {
-            runtime(2)?.block_on(hosts::serve_from_memory(&home, listen))
+            return runtime(2)?.block_on(serve_from_memory(&home, listen));
         }
+        Command::AskLines { noted } => return agents::ask_lines(&noted),
         Command::Compare { base, other } => {
             let table = Report::load(&base)?.compare(&Report::load(&other)?);
-            print(&table);
-            Ok(())
+            let (base, other) = (base.display(), other.display());
+            println!("`{other}` over `{base}`\n\n{table}");
+            return Ok(());
         }
-    }
+    };
+    json.map_or(Ok(()), |path| report.save(&path))
 }
 
 fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    Ok(builder
-        .worker_threads(threads.max(1))
-        .enable_all()
-        .build()?)
-}
-
-fn measure_all(args: AllArgs) -> Result<()> {
-    let mut rows = runtime(2)?.block_on(Box::pin(yardstick::run(&args.yardstick, print_rows)))?;
-    let verdicts = verdicts::run()?;
-    print_rows(&verdicts);
-    rows.extend(verdicts);
-    let report = Report {
-        label: "countersign".to_owned(),
-        rows,
-    };
-    args.json.map_or(Ok(()), |path| report.save(&path))
-}
-
-fn measure_agents(args: AgentsArgs) -> Result<()> {
-    let rows = runtime(1)?.block_on(Box::pin(agents::run(&args.agents, print_rows)))?;
-    let report = Report {
-        label: "countersign".to_owned(),
-        rows,
-    };
-    args.json.map_or(Ok(()), |path| report.save(&path))
-}
-
-fn load(args: RunArgs) -> Result<()> {
-    let runtime = runtime(args.threads)?;
-    let target = Target {
-        url: args.url.clone(),
-        token: args.token,
-        server_pid: args.server_pid,
-    };
-    let rows = runtime.block_on(Box::pin(suite::run(&target, &args.suite, print_rows)))?;
-    let report = Report {
-        label: args.label.unwrap_or(args.url),
-        rows,
-    };
-    args.json.map_or(Ok(()), |path| report.save(&path))
-}
-
-fn print_rows(rows: &[Row]) {
-    print(&format!("{}\n", to_table(rows)));
-}
-
-#[expect(clippy::print_stdout, reason = "the table is what this binary is for")]
-fn print(text: &str) {
-    print!("{text}");
+    Ok(builder.worker_threads(threads).enable_all().build()?)
 }

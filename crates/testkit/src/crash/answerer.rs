@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use countersign_protocol::HostApproval;
 use serde_json::{Value, json};
 
-use super::client::{Line, Refusal, Seen, Trouble};
+use super::client::{Line, Refusal, SeenEvent, Trouble};
 use super::ledger::Promise;
 use super::load::Ask;
 
@@ -46,7 +46,7 @@ impl Answerer {
         }
     }
 
-    fn note(&mut self, event: &Seen) {
+    fn note(&mut self, event: &SeenEvent) {
         if event.kind != "approval.requested" {
             return;
         }

@@ -1,6 +1,5 @@
 //! A client that outlives hosts: it calls, and when the host dies it waits for the next one.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::bench::{Connection, Frame};
+use crate::wire::{Connection, Frame};
 
 /// A client that lost its connection must meet the next host by then: losing it without a kill is a fault.
 const NEXT_HOST_WITHIN: Duration = Duration::from_mins(1);
@@ -47,29 +46,22 @@ impl Refusal {
 
 /// An event as a reader gets it.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct SeenEvent {
     pub(super) sequence: u64,
     pub(super) kind: String,
     pub(super) payload: Value,
 }
 
 /// One connection to one host.
-pub(super) struct Client {
-    connection: Connection,
-    events: VecDeque<Seen>,
-}
+pub(super) struct Client(Connection);
 
 impl Client {
     pub(super) async fn open(url: &str, token: &str) -> Result<Self, Trouble> {
         let connection = Connection::dial(url).await.map_err(|_| Trouble::Lost)?;
-        let mut client = Self {
-            connection,
-            events: VecDeque::new(),
-        };
+        let mut client = Self(connection);
         // Here and not by `Connection::open`, so that a token that is no longer known is not taken for a dead host.
-        client
-            .call::<Value>("session.auth", &json!({ "token": token }))
-            .await?;
+        let params = json!({ "token": token });
+        client.call::<Value>("session.auth", &params).await?;
         Ok(client)
     }
 
@@ -78,11 +70,9 @@ impl Client {
         method: &str,
         params: &Value,
     ) -> Result<T, Trouble> {
-        let events = &mut self.events;
-        let note = |text: &str| events.extend(to_event(text));
-        let reply = self.connection.call(method, params, note).await;
+        let reply = self.0.exchange(method, params).await;
         let reply = reply.map_err(|_| Trouble::Lost)?;
-        to_result(&reply.text).map_err(|error| {
+        to_result(&reply).map_err(|error| {
             Trouble::Refused(Refusal {
                 method: method.to_owned(),
                 error,
@@ -90,22 +80,28 @@ impl Client {
         })
     }
 
-    async fn next_event(&mut self) -> Result<Seen, Trouble> {
+    async fn next_event(&mut self) -> Result<SeenEvent, Trouble> {
         loop {
-            if let Some(event) = self.events.pop_front() {
+            let text = match self.0.queued_notification() {
+                Some(text) => text,
+                None => self.0.receive().await.map_err(|_| Trouble::Lost)?,
+            };
+            if let Some(event) = to_event(&text) {
                 return Ok(event);
             }
-            let text = self.connection.receive().await;
-            let text = text.map_err(|_| Trouble::Lost)?;
-            self.events.extend(to_event(&text));
         }
+    }
+
+    /// An event that came while a call was under way.
+    fn queued_event(&mut self) -> Option<SeenEvent> {
+        to_event(&self.0.queued_notification()?)
     }
 }
 
-fn to_event(text: &str) -> Option<Seen> {
+fn to_event(text: &str) -> Option<SeenEvent> {
     #[derive(Deserialize)]
     struct Notification {
-        params: Seen,
+        params: SeenEvent,
     }
     let notification: Option<Notification> = serde_json::from_str(text).ok();
     notification.map(|notification| notification.params)
@@ -138,14 +134,14 @@ struct Subscription {
 
 impl Line {
     pub(super) fn new(
-        token: String,
-        doorway: watch::Receiver<Option<Doorway>>,
-        ledger: Arc<Ledger>,
+        token: &str,
+        doorway: &watch::Receiver<Option<Doorway>>,
+        ledger: &Arc<Ledger>,
     ) -> Self {
         Self {
-            token,
-            doorway,
-            ledger,
+            token: token.to_owned(),
+            doorway: doorway.clone(),
+            ledger: Arc::clone(ledger),
             client: None,
             generation: 0,
             subscription: None,
@@ -192,7 +188,7 @@ impl Line {
     }
 
     /// The next event after all that were given out before, from whichever host.
-    pub(super) async fn next_event(&mut self) -> Result<Seen, Refusal> {
+    pub(super) async fn next_event(&mut self) -> Result<SeenEvent, Refusal> {
         loop {
             let outcome = match self.reach().await {
                 Ok(client) => client.next_event().await,
@@ -207,12 +203,12 @@ impl Line {
     }
 
     /// An event that came while a call was under way.
-    pub(super) fn find_event(&mut self) -> Option<Seen> {
-        let event = self.client.as_mut()?.events.pop_front()?;
+    pub(super) fn find_event(&mut self) -> Option<SeenEvent> {
+        let event = self.client.as_mut()?.queued_event()?;
         Some(self.give_out(event))
     }
 
-    fn give_out(&mut self, event: Seen) -> Seen {
+    fn give_out(&mut self, event: SeenEvent) -> SeenEvent {
         if let Some(subscription) = &mut self.subscription {
             if event.sequence <= subscription.cursor {
                 self.ledger.complain(format!(
@@ -235,11 +231,11 @@ impl Line {
 
     async fn connect(&mut self) -> Result<Client, Trouble> {
         let met = self.generation;
-        let fresh = |doorway: &Option<Doorway>| {
+        let fresh = self.doorway.wait_for(|doorway| {
             let doorway = doorway.as_ref();
             doorway.is_some_and(|doorway| doorway.generation > met)
-        };
-        let next = tokio::time::timeout(NEXT_HOST_WITHIN, self.doorway.wait_for(fresh)).await;
+        });
+        let next = tokio::time::timeout(NEXT_HOST_WITHIN, fresh).await;
         let doorway = next.ok().and_then(Result::ok).and_then(|door| door.clone());
         let Some(Doorway { generation, url }) = doorway else {
             return Err(Trouble::Refused(Refusal {

@@ -1,26 +1,19 @@
 //! The hosts that are killed: one after the other, in the same home.
-//!
-//! Invariant: every host started here is ended here, by its own process id.
 
-use std::fs::{File, OpenOptions};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 
-use super::random::Random;
 use super::schedule::Kill;
-use crate::tokens::create_token;
+use crate::host::{HostProcess, POLL, free_address, up};
 
-/// Far past what a start takes, even on a busy machine.
-const READY_WITHIN: Duration = Duration::from_mins(1);
-const POLL: Duration = Duration::from_millis(1);
-/// Below the ports that the kernel gives to outgoing connections, so that none of those takes the host's.
-const PORTS: std::ops::RangeInclusive<u64> = 12_000..=31_999;
 const SIGKILL: i32 = 9;
+/// Lines of a host's output that are shown when it ends by itself.
+const LINES_SHOWN: usize = 20;
 
 /// What became of a host that was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,167 +22,71 @@ pub(super) enum Phase {
     Killed,
 }
 
-/// Where hosts live.
-pub(super) struct Home<'a> {
-    pub(super) path: &'a Path,
-    pub(super) countersign: &'a Path,
-}
-
-impl Home<'_> {
-    pub(super) fn database(&self) -> PathBuf {
-        self.path.join("countersign.db")
-    }
-
-    fn errors(&self) -> PathBuf {
-        self.path.join("host.err")
-    }
-
-    /// What an operator would type to be sure of the record.
-    pub(super) fn audit_verify(&self) -> Result<()> {
-        let output = Command::new(self.countersign)
-            .args(["audit", "verify"])
-            .env("COUNTERSIGN_HOME", self.path)
-            .stdin(Stdio::null())
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "`countersign audit verify`: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
-    }
-
-    /// An operator's token, made as its user would.
-    pub(super) fn token(&self) -> Result<String> {
-        create_token(self.countersign, self.path)
-    }
-}
-
 /// A host that runs, or has just been killed.
-pub(super) struct Host {
-    child: Child,
-    pub(super) address: SocketAddr,
-    began: Instant,
+pub(super) struct CrashHost {
+    process: HostProcess,
     errors: PathBuf,
 }
 
-impl Host {
-    pub(super) fn start(home: &Home<'_>, kill: Option<Kill>, ports: &mut Random) -> Result<Self> {
-        let address = free_address(ports)?;
-        let errors = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(home.errors())?;
-        let mut command = Command::new(home.countersign);
+impl CrashHost {
+    pub(super) fn start(countersign: &Path, home: &Path, kill: Option<Kill>) -> Result<Self> {
+        let errors = home.join("host.err");
+        let address = free_address()?;
+        let mut command = up(countersign, home, address);
         command
-            .args(["up", "--listen", &address.to_string()])
-            .env("COUNTERSIGN_HOME", home.path)
             .env("COUNTERSIGN_LOG", "warn")
             .env("COUNTERSIGN_EXPIRY_HOLD_MS", "100")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(errors);
-        if let Some(crash_at) = kill.and_then(Kill::to_environment) {
-            command.env("COUNTERSIGN_CRASH_AT", crash_at);
-        }
-        let child = command
-            .spawn()
-            .with_context(|| format!("could not start `{}`", home.countersign.display()))?;
-        Ok(Self {
-            child,
-            address,
-            began: Instant::now(),
-            errors: home.errors(),
-        })
+            .envs(kill.and_then(Kill::to_environment))
+            .stderr(OpenOptions::new().create(true).append(true).open(&errors)?);
+        let process = HostProcess::start(&mut command, address)?;
+        Ok(Self { process, errors })
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.process.url()
     }
 
     /// Waits until the host is ready, or killed.
     pub(super) async fn ready(&mut self) -> Result<Phase> {
-        while !self.is_ready() {
-            if self.poll()? == Phase::Killed {
-                return Ok(Phase::Killed);
-            }
-            ensure!(
-                self.began.elapsed() < READY_WITHIN,
-                "a host was not ready within {READY_WITHIN:?}"
-            );
-            tokio::time::sleep(POLL).await;
-        }
-        Ok(Phase::Alive)
-    }
-
-    fn is_ready(&self) -> bool {
-        TcpStream::connect(self.address).is_ok()
+        let ended = self.process.ready().await?;
+        self.check_end(ended)
     }
 
     /// How long ago it was started.
     pub(super) fn age(&self) -> Duration {
-        self.began.elapsed()
+        self.process.began.elapsed()
     }
 
-    /// Waits for the host to be killed by its own hand.
+    /// Waits for the host to kill itself.
     pub(super) async fn killed_within(&mut self, limit: Duration) -> Result<Phase> {
         let began = Instant::now();
-        while self.poll()? == Phase::Alive {
-            if began.elapsed() >= limit {
-                return Ok(Phase::Alive);
+        loop {
+            let ended = self.process.ended()?;
+            let phase = self.check_end(ended)?;
+            if phase == Phase::Killed || began.elapsed() >= limit {
+                return Ok(phase);
             }
             tokio::time::sleep(POLL).await;
         }
-        Ok(Phase::Killed)
     }
 
-    fn poll(&mut self) -> Result<Phase> {
-        match self.child.try_wait()? {
-            None => Ok(Phase::Alive),
-            Some(status) => self.check_end(status).map(|()| Phase::Killed),
-        }
+    pub(super) fn kill(mut self) -> Result<()> {
+        let status = self.process.kill()?;
+        self.check_end(Some(status))?;
+        Ok(())
     }
 
-    fn check_end(&self, status: ExitStatus) -> Result<()> {
+    /// A host that ended in any other way than by SIGKILL has failed.
+    fn check_end(&self, ended: Option<ExitStatus>) -> Result<Phase> {
+        let Some(status) = ended else {
+            return Ok(Phase::Alive);
+        };
         if status.signal() == Some(SIGKILL) {
-            return Ok(());
+            return Ok(Phase::Killed);
         }
-        let said = std::fs::read_to_string(&self.errors).unwrap_or_default();
-        let newest: Vec<_> = said.lines().rev().take(20).collect();
-        let newest: Vec<_> = newest.into_iter().rev().collect();
+        let printed = std::fs::read_to_string(&self.errors).unwrap_or_default();
+        let lines: Vec<&str> = printed.lines().collect();
+        let newest = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
         bail!("a host ended by itself, {status}:\n{}", newest.join("\n"))
     }
-
-    /// Ends the host as a power cut would.
-    pub(super) fn kill(mut self) -> Result<()> {
-        // It may have ended itself in this very moment.
-        drop(self.child.kill());
-        let status = self.child.wait()?;
-        self.check_end(status)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn free_address(ports: &mut Random) -> Result<SocketAddr> {
-    for _ in 0..100 {
-        let port = u16::try_from(ports.within(PORTS))?;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if TcpListener::bind(address).is_ok() {
-            return Ok(address);
-        }
-    }
-    bail!("no port is free")
-}
-
-/// So that two runs in one home cannot be mixed up, the folder must hold no record yet.
-pub(super) fn refuse_used(home: &Home<'_>) -> Result<()> {
-    ensure!(
-        File::open(home.database()).is_err(),
-        "`{}` holds a record already",
-        home.path.display()
-    );
-    Ok(())
 }

@@ -1,13 +1,14 @@
 //! What the hosts promised to the clients, kept outside of any host.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that a host acknowledged, so that it must be on the record.
 #[derive(Clone, Debug)]
 pub(super) enum Promise {
-    /// An ask was taken.
-    Asked { n: u64, approval: String },
-    /// An answer was taken.
+    Asked {
+        n: u64,
+        approval: String,
+    },
     Answered {
         approval: String,
         resolution: String,
@@ -30,29 +31,23 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn promise(&self, promise: Promise) {
-        let mut promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
-        promises.push(promise);
+        lock(&self.promises).push(promise);
     }
 
-    /// Says what a client saw that no host may do.
+    /// Notes what a client saw that no host may do.
     pub(super) fn complain(&self, complaint: String) {
-        let mut complaints = self
-            .complaints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        complaints.push(complaint);
+        lock(&self.complaints).push(complaint);
     }
 
     pub(super) fn take_promises(&self) -> Vec<Promise> {
-        std::mem::take(&mut self.promises.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.promises))
     }
 
     pub(super) fn take_complaints(&self) -> Vec<String> {
-        std::mem::take(
-            &mut self
-                .complaints
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut lock(&self.complaints))
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

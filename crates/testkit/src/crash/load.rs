@@ -13,8 +13,8 @@ use super::answerer::Answerer;
 use super::asker::Asker;
 use super::client::{Doorway, Line};
 use super::ledger::Ledger;
-use super::random::Random;
 use super::reader::{Reader, Readings};
+use crate::random::Random;
 
 pub(super) const ASKERS: u64 = 16;
 pub(super) const ANSWERERS: u64 = 4;
@@ -109,11 +109,9 @@ impl Ask {
     }
 
     pub(super) fn params(&self) -> Value {
-        let most = if self.choice.is_multiple_of(17) {
-            20_000
-        } else {
-            200
-        };
+        // A few asks are long, so that they take several pages of the database.
+        let is_long = self.choice.is_multiple_of(17);
+        let most = if is_long { 20_000 } else { 200 };
         let bulk = usize::try_from((self.choice >> 32) % most).unwrap_or_default();
         let mut params = json!({
             "action": format!("act {}", self.n),
@@ -156,22 +154,22 @@ impl Load {
     ) -> Self {
         let ledger = Arc::new(Ledger::default());
         let asking_ends = CancellationToken::new();
-        let line = |token: &String| Line::new(token.clone(), doorway.clone(), ledger.clone());
         let mut askers = JoinSet::new();
         for first in 0..ASKERS {
-            let asker = Asker::new(line(&tokens.asker), seed, first, asking_ends.clone());
-            askers.spawn(asker.run());
+            let line = Line::new(&tokens.asker, doorway, &ledger);
+            askers.spawn(Asker::new(line, seed, first, asking_ends.clone()).run());
         }
         let mut others = JoinSet::new();
         for me in 0..ANSWERERS {
-            let line = line(&tokens.answerer).subscribing(None);
+            let line = Line::new(&tokens.answerer, doorway, &ledger).subscribing(None);
             others.spawn(Answerer::new(line, seed, me).run());
         }
         let mut readings = Vec::new();
         for reader in 0..READERS {
             // The last one reads what is for the host alone, too.
             let all = (reader + 1 == READERS).then_some(Event::KINDS);
-            let reader = Reader::new(line(&tokens.reader).subscribing(all), all.is_some());
+            let line = Line::new(&tokens.reader, doorway, &ledger).subscribing(all);
+            let reader = Reader::new(line, all.is_some());
             readings.push(reader.readings.clone());
             others.spawn(reader.run());
         }

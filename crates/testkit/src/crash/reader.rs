@@ -1,8 +1,9 @@
 //! A reader: one cursor through all hosts, and everything it saw.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::client::{Line, Refusal, Seen};
+use super::client::{Line, Refusal, SeenEvent};
+use super::ledger::lock;
 use super::record::Fact;
 
 /// What one reader saw, in the order in which it saw it.
@@ -15,7 +16,7 @@ pub(super) struct Readings {
 
 impl Readings {
     pub(super) fn seen(&self) -> MutexGuard<'_, Vec<Fact>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 
@@ -46,11 +47,12 @@ impl Reader {
     }
 }
 
-fn to_fact(event: Seen) -> Fact {
-    let text = |name: &str| event.payload[name].as_str().unwrap_or_default().to_owned();
+fn to_fact(event: SeenEvent) -> Fact {
+    let id = event.payload["id"].as_str().unwrap_or_default();
+    let resolution = event.payload["resolution"].as_str().unwrap_or_default();
     let about = match event.kind.as_str() {
-        "approval.requested" => text("id"),
-        "approval.resolved" => format!("{} {}", text("id"), text("resolution")),
+        "approval.requested" => id.to_owned(),
+        "approval.resolved" => format!("{id} {resolution}"),
         _ => String::new(),
     };
     Fact {

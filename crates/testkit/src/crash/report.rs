@@ -1,4 +1,4 @@
-//! What a run has to say for itself.
+//! What a run reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,11 +7,9 @@ use std::time::Duration;
 /// A run so far.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Hosts killed.
     pub kills: usize,
     /// What the last kill was.
     pub last: String,
-    /// Events on the record.
     pub events: u64,
     /// Asks that a host acknowledged.
     pub asked: usize,
@@ -24,7 +22,6 @@ pub struct Progress {
 /// Kills of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Kills.
     pub kills: usize,
     /// Those of them that came while the host was not ready yet.
     pub starting: usize,
@@ -33,11 +30,8 @@ pub struct Tally {
 /// A run in which nothing was lost.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The seed.
     pub seed: u64,
-    /// The whole.
     pub progress: Progress,
-    /// Kills by kind.
     pub tallies: BTreeMap<&'static str, Tally>,
     /// Events that readers compared with the record, over all readers.
     pub read: usize,
@@ -45,7 +39,6 @@ pub struct Summary {
     pub audits: usize,
     /// The longest start of a host on the record its killed predecessor left.
     pub slowest_start: Duration,
-    /// How long the run took.
     pub elapsed: Duration,
 }
 
@@ -56,19 +49,12 @@ impl fmt::Display for Summary {
             let Tally { kills, starting } = tally;
             writeln!(f, "{name:<18} {kills:>6} {starting:>10}")?;
         }
-        let Progress {
-            kills,
-            events,
-            asked,
-            answered,
-            told,
-            ..
-        } = &self.progress;
-        writeln!(f, "{:<18} {kills:>6}\n", "in all")?;
-        writeln!(f, "asks acknowledged     {asked:>8}")?;
-        writeln!(f, "answers acknowledged  {answered:>8}")?;
-        writeln!(f, "tellings              {told:>8}")?;
-        writeln!(f, "events on the record  {events:>8}")?;
+        let progress = &self.progress;
+        writeln!(f, "{:<18} {:>6}\n", "in all", progress.kills)?;
+        writeln!(f, "asks acknowledged     {:>8}", progress.asked)?;
+        writeln!(f, "answers acknowledged  {:>8}", progress.answered)?;
+        writeln!(f, "tellings              {:>8}", progress.told)?;
+        writeln!(f, "events on the record  {:>8}", progress.events)?;
         writeln!(f, "events read back      {:>8}", self.read)?;
         writeln!(f, "chains verified       {:>8}", self.audits)?;
         let slowest = self.slowest_start.as_secs_f64() * 1e3;

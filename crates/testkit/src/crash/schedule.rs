@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_daemon::CRASH_POINTS;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Passes at which a point kills, in an order that gives early and late ones even to a short run.
 const PASSES: [u64; 12] = [8, 34, 1, 89, 3, 144, 21, 2, 55, 5, 233, 13];
@@ -44,13 +44,13 @@ pub(super) enum Kill {
 
 impl Kill {
     /// What the host reads from its environment.
-    pub(super) fn to_environment(self) -> Option<String> {
+    pub(super) fn to_environment(self) -> Option<(&'static str, String)> {
         match self {
             Self::Point {
                 name,
                 pass,
                 pause_ms,
-            } => Some(format!("{name}:{pass}:{pause_ms}")),
+            } => Some(("COUNTERSIGN_CRASH_AT", format!("{name}:{pass}:{pause_ms}"))),
             Self::AfterStart(_) | Self::AfterReady(_) => None,
         }
     }

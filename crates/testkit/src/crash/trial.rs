@@ -12,13 +12,13 @@ use tokio::sync::watch;
 
 use super::Plan;
 use super::client::{Client, Doorway, Refusal, Trouble};
-use super::host::{Home, Host, Phase, refuse_used};
+use super::host::{CrashHost, Phase};
 use super::ledger::Promise;
 use super::load::{Fate, Load, Tokens};
-use super::random::Random;
 use super::record::{Record, state_of};
 use super::report::{Progress, Summary, Tally};
 use super::schedule::{Kill, Mode, Schedule};
+use crate::host::{create_token, run as run_countersign};
 
 /// A point must be passed often enough by then: the load never pauses.
 const PASSED_WITHIN: Duration = Duration::from_mins(1);
@@ -34,8 +34,7 @@ const FAULTS_SHOWN: usize = 20;
 
 struct Trial<'a> {
     plan: &'a Plan,
-    home: Home<'a>,
-    ports: Random,
+    home: &'a Path,
     tokens: Tokens,
     record: Record,
     load: Load,
@@ -67,25 +66,19 @@ pub(super) async fn run(
 impl<'a> Trial<'a> {
     /// The first host only makes the tokens that all later ones must know.
     async fn begin(plan: &'a Plan, home: &'a Path) -> Result<Self> {
-        let home = Home {
-            path: home,
-            countersign: &plan.countersign,
-        };
-        refuse_used(&home)?;
-        let mut ports = Random::unseeded();
-        let mut host = Host::start(&home, None, &mut ports)?;
+        let mut host = CrashHost::start(&plan.countersign, home, None)?;
         ensure!(host.ready().await? == Phase::Alive, "the first host died");
-        let tokens = make_tokens(&host, &home.token()?).await;
+        let token = create_token(&plan.countersign, home)?;
+        let tokens = make_tokens(&host, &token).await;
         let tokens = tokens.map_err(|trouble| anyhow!("no tokens were made: {trouble:?}"))?;
         host.kill()?;
-        let mut record = Record::new(&home.database(), plan.seed);
+        let mut record = Record::new(&home.join("countersign.db"), plan.seed);
         record.read_on()?;
         let (doorway, seen) = watch::channel(None);
         let load = Load::begin(plan.seed, &tokens, &seen);
         Ok(Self {
             plan,
             home,
-            ports,
             tokens,
             record,
             checked: vec![0; load.readings.len()],
@@ -101,7 +94,7 @@ impl<'a> Trial<'a> {
 
     /// One host from its start to its kill, and what it left.
     async fn round(&mut self, kill: Kill) -> Result<()> {
-        let mut host = Host::start(&self.home, Some(kill), &mut self.ports)?;
+        let mut host = CrashHost::start(&self.plan.countersign, self.home, Some(kill))?;
         let started = match kill {
             Kill::AfterStart(moment) => tokio::time::timeout(moment, host.ready()).await,
             Kill::Point { .. } | Kill::AfterReady(_) => Ok(host.ready().await),
@@ -126,33 +119,35 @@ impl<'a> Trial<'a> {
     }
 
     /// Compares what a fresh host shows with the file it started from, then lets the clients in.
-    async fn serve(&mut self, host: &Host) -> Result<()> {
+    async fn serve(&mut self, host: &CrashHost) -> Result<()> {
         self.slowest_start = self.slowest_start.max(host.age());
         match self.pending(host).await {
             Ok(rows) => self.compare_pending(&rows),
             // Killed already; a host that only closes its doors is found by the clients.
             Err(Trouble::Lost) => {}
-            Err(Trouble::Refused(refusal)) => bail!("{}", words(&refusal)),
+            Err(Trouble::Refused(Refusal { method, error })) => {
+                bail!("a fresh host refused `{method}`: {error}")
+            }
         }
         self.generation += 1;
         self.doorway.send_replace(Some(Doorway {
             generation: self.generation,
-            url: format!("ws://{}/", host.address),
+            url: host.url(),
         }));
         Ok(())
     }
 
-    fn kill(&mut self, host: Host) -> Result<()> {
+    fn kill(&mut self, host: CrashHost) -> Result<()> {
         host.kill()?;
         self.doorway.send_replace(None);
         Ok(())
     }
 
-    async fn open(&self, host: &Host) -> Result<Client, Trouble> {
-        Client::open(&format!("ws://{}/", host.address), &self.tokens.answerer).await
+    async fn open(&self, host: &CrashHost) -> Result<Client, Trouble> {
+        Client::open(&host.url(), &self.tokens.answerer).await
     }
 
-    async fn pending(&self, host: &Host) -> Result<Vec<HostApproval>, Trouble> {
+    async fn pending(&self, host: &CrashHost) -> Result<Vec<HostApproval>, Trouble> {
         let params = json!({ "status": "pending", "limit": PAGE });
         let mut client = self.open(host).await?;
         client.call("host.approvals", &params).await
@@ -245,7 +240,8 @@ impl<'a> Trial<'a> {
         self.compare_lists(&host).await?;
         host.kill()?;
         self.audit()?;
-        self.home.audit_verify()?;
+        // What an operator would type to be sure of the record.
+        run_countersign(&self.plan.countersign, self.home, "audit verify")?;
         self.examine()?;
         self.check_end()?;
         let read = self.checked.iter().sum();
@@ -261,8 +257,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    async fn start_for_good(&mut self) -> Result<Host> {
-        let mut host = Host::start(&self.home, None, &mut self.ports)?;
+    async fn start_for_good(&mut self) -> Result<CrashHost> {
+        let mut host = CrashHost::start(&self.plan.countersign, self.home, None)?;
         ensure!(
             host.ready().await? == Phase::Alive,
             "a host died that nobody killed"
@@ -271,7 +267,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until nothing is pending and every reader has everything that was on the record.
-    async fn catch_up(&mut self, host: &Host) -> Result<()> {
+    async fn catch_up(&mut self, host: &CrashHost) -> Result<()> {
         let began = Instant::now();
         loop {
             let pending = self
@@ -294,7 +290,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    async fn compare_lists(&mut self, host: &Host) -> Result<()> {
+    async fn compare_lists(&mut self, host: &CrashHost) -> Result<()> {
         let rows = self
             .all_approvals(host)
             .await
@@ -329,7 +325,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    async fn all_approvals(&self, host: &Host) -> Result<Vec<HostApproval>, Trouble> {
+    async fn all_approvals(&self, host: &CrashHost) -> Result<Vec<HostApproval>, Trouble> {
         let mut client = self.open(host).await?;
         let mut rows: Vec<HostApproval> = Vec::new();
         loop {
@@ -381,7 +377,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-async fn wait_for_kill(kill: Kill, host: &mut Host) -> Result<()> {
+async fn wait_for_kill(kill: Kill, host: &mut CrashHost) -> Result<()> {
     match kill {
         Kill::Point { name, pass, .. } => {
             let phase = host.killed_within(PASSED_WITHIN).await?;
@@ -396,23 +392,17 @@ async fn wait_for_kill(kill: Kill, host: &mut Host) -> Result<()> {
     Ok(())
 }
 
-async fn make_tokens(host: &Host, token: &str) -> Result<Tokens, Trouble> {
-    let mut client = Client::open(&format!("ws://{}/", host.address), token).await?;
-    let mut make = async |role: &str, name: &str| {
-        let params = json!({ "role": role, "name": name, "ttl_ms": TOKEN_TTL_MS });
-        let made: Value = client.call("host.create_token", &params).await?;
-        Ok(made["token"].as_str().unwrap_or_default().to_owned())
-    };
+async fn make_tokens(host: &CrashHost, token: &str) -> Result<Tokens, Trouble> {
+    let mut client = Client::open(&host.url(), token).await?;
     Ok(Tokens {
-        asker: make("operator", "asker").await?,
-        answerer: make("operator", "answerer").await?,
-        reader: make("observer", "reader").await?,
+        asker: make_token(&mut client, "operator", "asker").await?,
+        answerer: make_token(&mut client, "operator", "answerer").await?,
+        reader: make_token(&mut client, "observer", "reader").await?,
     })
 }
 
-fn words(refusal: &Refusal) -> String {
-    format!(
-        "a fresh host refused `{}`: {}",
-        refusal.method, refusal.error
-    )
+async fn make_token(client: &mut Client, role: &str, name: &str) -> Result<String, Trouble> {
+    let params = json!({ "role": role, "name": name, "ttl_ms": TOKEN_TTL_MS });
+    let made: Value = client.call("host.create_token", &params).await?;
+    Ok(made["token"].as_str().unwrap_or_default().to_owned())
 }

@@ -1,26 +1,22 @@
 //! A raw client of the host wire: sends what it is told, reads frame by frame.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
-use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::shape::take_request_id;
 use super::{PATIENCE, TestHost};
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+use crate::wire::Connection;
 
 /// One connection.
 pub struct Wire {
-    socket: WebSocketStream<Box<dyn Stream>>,
-    next_id: u64,
+    connection: Connection,
     events: VecDeque<Value>,
 }
 
@@ -48,30 +44,25 @@ impl Wire {
                 .insert(name, value.parse::<HeaderValue>()?);
         }
         let stream = TcpStream::connect(address).await?;
-        let stream: Box<dyn Stream> = Box::new(stream);
-        let shaken = tokio::time::timeout(PATIENCE, client_async(request, stream)).await;
-        let (socket, _) = shaken.unwrap()?;
-        Ok(Self::over(socket))
+        let upgraded = tokio::time::timeout(PATIENCE, Connection::upgrade(request, stream)).await;
+        Ok(Self::over(upgraded.unwrap()?))
     }
 
-    /// Opens the Unix socket, where nobody needs to say who they are.
-    pub async fn unix(path: &std::path::Path) -> Self {
-        let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.unwrap());
-        let (socket, _) = client_async("ws://localhost/", stream).await.unwrap();
-        Self::over(socket)
+    /// Opens the Unix socket, where the host knows its peer without a token.
+    pub async fn unix(path: &Path) -> Self {
+        Self::try_unix(path).await.expect("a host at the socket")
     }
 
     /// Opens the Unix socket, if a host is there and stays.
-    pub async fn try_unix(path: &std::path::Path) -> Option<Self> {
-        let stream: Box<dyn Stream> = Box::new(UnixStream::connect(path).await.ok()?);
-        let (socket, _) = client_async("ws://localhost/", stream).await.ok()?;
-        Some(Self::over(socket))
+    pub async fn try_unix(path: &Path) -> Option<Self> {
+        let stream = UnixStream::connect(path).await.ok()?;
+        let upgraded = Connection::upgrade("ws://localhost/", stream).await;
+        upgraded.ok().map(Self::over)
     }
 
-    fn over(socket: WebSocketStream<Box<dyn Stream>>) -> Self {
+    fn over(connection: Connection) -> Self {
         Self {
-            socket,
-            next_id: 1,
+            connection,
             events: VecDeque::new(),
         }
     }
@@ -96,13 +87,14 @@ impl Wire {
     }
 
     pub async fn send_text(&mut self, text: impl Into<String>) {
-        self.socket.send(Message::text(text.into())).await.unwrap();
+        self.connection.send_text(text.into()).await.unwrap();
     }
 
     /// Bytes past the WebSocket's own framing.
     pub async fn send_raw(&mut self, bytes: &[u8]) {
-        self.socket.get_mut().write_all(bytes).await.unwrap();
-        self.socket.get_mut().flush().await.unwrap();
+        let stream = self.connection.stream();
+        stream.write_all(bytes).await.unwrap();
+        stream.flush().await.unwrap();
     }
 
     pub async fn send(&mut self, frame: Value) {
@@ -127,14 +119,8 @@ impl Wire {
     }
 
     async fn next_message(&mut self) -> Option<Message> {
-        loop {
-            let next = tokio::time::timeout(PATIENCE, self.socket.next()).await;
-            match next.expect("a frame in time") {
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(message)) => return Some(message),
-                Some(Err(_)) | None => return None,
-            }
-        }
+        let next = tokio::time::timeout(PATIENCE, self.connection.next_message()).await;
+        next.expect("a frame in time")
     }
 
     /// Waits until the host closes, and gives the code it closes with. No frame may come before.
@@ -154,11 +140,14 @@ impl Wire {
 
     /// Sends a request and does not wait.
     pub async fn request(&mut self, method: &str, params: Value) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
-            .await;
-        id
+        let sent = self.try_request(method, params).await;
+        sent.expect("the host takes a request")
+    }
+
+    async fn try_request(&mut self, method: &str, params: Value) -> Option<u64> {
+        let id = self.connection.feed(method, &params).await.ok()?;
+        self.connection.flush().await.ok()?;
+        Some(id)
     }
 
     pub async fn reply_to(&mut self, id: u64) -> Value {
@@ -182,13 +171,7 @@ impl Wire {
 
     /// The whole reply to a request, unless the host is gone before it comes.
     pub async fn try_reply(&mut self, method: &str, params: Value) -> Option<Value> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.socket
-            .send(Message::text(frame.to_string()))
-            .await
-            .ok()?;
+        self.try_request(method, params).await?;
         loop {
             let frame = self.try_next().await?;
             if frame["method"] == "host.event" {

@@ -6,7 +6,6 @@ use super::conversation::{Conversation, Item, Part, text_of};
 use super::message::{Frame, INPUT_TOKENS, Message, OUTPUT_TOKENS, fields, pieces};
 use super::tools::Offer;
 
-/// Reads a request.
 pub(super) fn read(body: &Value) -> Conversation {
     let messages = body["messages"].as_array().into_iter().flatten();
     let users = messages.filter(|message| message["role"] == "user");
@@ -15,7 +14,11 @@ pub(super) fn read(body: &Value) -> Conversation {
         items: users
             .flat_map(|message| items(&message["content"]))
             .collect(),
-        offers: tools.map(offer).collect(),
+        // A deferred tool is only a name until the model searched for it.
+        offers: tools
+            .filter(|tool| tool["defer_loading"] != true)
+            .map(offer)
+            .collect(),
         model: text_of(&body["model"]),
         stream: body["stream"] == true,
     }
@@ -25,11 +28,11 @@ fn items(content: &Value) -> Vec<Item> {
     let Some(blocks) = content.as_array() else {
         return vec![Item::User(text_of(content))];
     };
-    let item = |block: &Value| match block["type"].as_str() {
+    let items = blocks.iter().map(|block| match block["type"].as_str() {
         Some("tool_result") => Item::Result(text_of(&block["content"])),
         _ => Item::User(text_of(block)),
-    };
-    blocks.iter().map(item).collect()
+    });
+    items.collect()
 }
 
 fn offer(tool: &Value) -> Offer {
@@ -107,29 +110,23 @@ pub(super) fn frames(message: &Message) -> Vec<Frame> {
 /// A block starts empty, and what it holds follows in deltas.
 fn block_frames(message: &Message, at: usize, part: &Part, index: usize) -> Vec<Frame> {
     let mut start = block(message, at, part).unwrap_or_default();
-    let deltas: Vec<Value> = match part {
+    let (kind, key, text) = match part {
         Part::Call(call) => {
             start["input"] = json!({});
-            let input = fields(call).to_string();
-            let delta = |piece| json!({"type": "input_json_delta", "partial_json": piece});
-            pieces(&input).into_iter().map(delta).collect()
+            ("input_json_delta", "partial_json", fields(call).to_string())
         }
         Part::Text(text) => {
             start["text"] = json!("");
-            let delta = |piece| json!({"type": "text_delta", "text": piece});
-            pieces(text).into_iter().map(delta).collect()
+            ("text_delta", "text", text.clone())
         }
-        Part::Pause(_) => Vec::new(),
+        Part::Pause(_) => return Vec::new(),
     };
     let start = json!({"index": index, "content_block": start});
     let mut frames = vec![named("content_block_start", start)];
-    let delta = |delta| {
-        named(
-            "content_block_delta",
-            json!({"index": index, "delta": delta}),
-        )
-    };
-    frames.extend(deltas.into_iter().map(delta));
+    for piece in pieces(&text) {
+        let delta = json!({"index": index, "delta": {"type": kind, key: piece}});
+        frames.push(named("content_block_delta", delta));
+    }
     frames.push(named("content_block_stop", json!({"index": index})));
     frames
 }
@@ -139,7 +136,6 @@ fn named(name: &'static str, mut data: Value) -> Frame {
     Frame::Named(name, data)
 }
 
-/// How a failure looks.
 pub(super) fn failure(status: u16) -> Value {
     let kind = match status {
         400 => "invalid_request_error",
@@ -153,7 +149,6 @@ pub(super) fn failure(status: u16) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
-/// How many tokens a request has.
 pub(super) fn count_tokens() -> Value {
     json!({"input_tokens": INPUT_TOKENS})
 }

@@ -20,9 +20,7 @@ const RESULT_CHARS_MAX: usize = 4000;
 pub(super) struct Conversation {
     /// What was said so far that matters here, oldest first.
     pub(super) items: Vec<Item>,
-    /// The tools there are.
     pub(super) offers: Vec<Offer>,
-    /// The model that was asked for.
     pub(super) model: String,
     /// Whether the answer is to be streamed.
     pub(super) stream: bool,
@@ -37,21 +35,16 @@ pub(super) enum Item {
     Result(String),
 }
 
-/// What the model answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     /// Nothing but an HTTP status.
     Fails(u16),
-    /// A message.
     Message(Vec<Part>),
 }
 
-/// A part of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
-    /// Words.
     Text(String),
-    /// A call of a tool.
     Call(ToolCall),
     /// Nothing for a while.
     Pause(Duration),
@@ -63,13 +56,12 @@ pub(super) fn reply(conversation: &Conversation) -> Reply {
     if conversation.offers.is_empty() {
         return words("Scripted answer");
     }
-    let script = match newest_script(&conversation.items) {
+    let (at, steps) = match newest_script(&conversation.items) {
         None => return words("There is no script in this conversation."),
         Some((_, Err(error))) => return words(&format!("Broken script: {error}")),
         Some((at, Ok(steps))) => (at, steps),
     };
-    let (at, steps) = script;
-    let results: Vec<&str> = results_after(&conversation.items, at);
+    let results = results_after(&conversation.items, at);
     let position = position(&steps, results.len());
     let rest = steps.get(position..).unwrap_or_default();
     next_message(rest, results.last().copied(), conversation)
@@ -103,12 +95,15 @@ fn position(steps: &[Step], results: usize) -> usize {
     let mut left = results;
     let mut position = 0;
     for (index, step) in steps.iter().enumerate() {
-        let Step::Calls(calls) = step else { continue };
-        if calls.len() > left {
+        let calls = step.calls().len();
+        if calls > left {
             break;
         }
-        left -= calls.len();
-        position = index + 1;
+        // Words and pauses before a call belong to the message that makes it.
+        if calls > 0 {
+            left -= calls;
+            position = index + 1;
+        }
     }
     position
 }
@@ -118,10 +113,10 @@ fn next_message(steps: &[Step], last_result: Option<&str>, conversation: &Conver
     for step in steps {
         match step {
             Step::Say(text) => parts.push(Part::Text(text.clone())),
-            Step::Delay(ms) => parts.push(Part::Pause(Duration::from_millis(*ms))),
+            Step::DelayMs(ms) => parts.push(Part::Pause(Duration::from_millis(*ms))),
             Step::Error(status) => return Reply::Fails(*status),
-            Step::Calls(calls) => {
-                for call in calls {
+            Step::Parallel(_) | Step::Call(_) => {
+                for call in step.calls() {
                     let call = quote::filled(call, &conversation.items);
                     match call.and_then(|call| tools::choose(&call, &conversation.offers)) {
                         Ok(call) => parts.push(Part::Call(call)),

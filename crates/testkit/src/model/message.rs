@@ -15,26 +15,21 @@ pub(super) const OUTPUT_TOKENS: u64 = 10;
 /// Characters of text that a stream carries at once: few, so that text comes in pieces.
 const PIECE_CHARS: usize = 24;
 
-/// A message with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
     /// Like no other message's, in this process or any other.
     pub(super) id: String,
-    /// The model that says it.
     pub(super) model: String,
-    /// What is said.
     pub(super) parts: Vec<Part>,
 }
 
 /// A piece of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Frame {
-    /// A server-sent event with a name.
+    /// A server-sent event.
     Named(&'static str, Value),
-    /// A server-sent event without one.
-    Plain(Value),
-    /// The word that ends a stream of chat completions.
-    Done,
+    /// A server-sent event without a name.
+    Unnamed(Value),
     /// Nothing for a while.
     Pause(Duration),
 }
@@ -65,8 +60,7 @@ impl Frame {
     pub(super) fn to_text(&self) -> String {
         match self {
             Self::Named(name, data) => format!("event: {name}\ndata: {data}\n\n"),
-            Self::Plain(data) => format!("data: {data}\n\n"),
-            Self::Done => "data: [DONE]\n\n".to_owned(),
+            Self::Unnamed(data) => format!("data: {data}\n\n"),
             Self::Pause(_) => String::new(),
         }
     }

@@ -57,9 +57,10 @@ fn find(words: &str, items: &[Item]) -> Result<String, String> {
     let (_, rest) = after
         .next()
         .ok_or_else(|| format!("nothing was said after `{words}`"))?;
-    let in_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let end = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
-    Ok(rest.get(..end).unwrap_or_default().to_owned())
+    let word = rest
+        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .next();
+    Ok(word.unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

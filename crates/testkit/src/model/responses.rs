@@ -6,7 +6,6 @@ use super::conversation::{Conversation, Item, Part, text_of};
 use super::message::{Frame, INPUT_TOKENS, Message, OUTPUT_TOKENS, pieces};
 use super::tools::{Input, Offer};
 
-/// Reads a request.
 pub(super) fn read(body: &Value) -> Conversation {
     let input = &body["input"];
     let items = match input.as_array() {
@@ -112,81 +111,95 @@ fn envelope(message: &Message, status: &str, output: &Value) -> Value {
 /// The answer as a stream.
 pub(super) fn frames(message: &Message) -> Vec<Frame> {
     let started = envelope(message, "in_progress", &json!([]));
-    let mut events = vec![Event::new("response.created", json!({"response": started}))];
+    let mut events = vec![Frame::Named(
+        "response.created",
+        json!({"response": started}),
+    )];
     let mut index = 0;
     for (at, part) in message.parts.iter().enumerate() {
         if let Part::Pause(duration) = part {
-            events.push(Event::Pause(*duration));
+            events.push(Frame::Pause(*duration));
         } else if let Some(item) = output(message, at, part) {
             events.extend(item_events(&item, index, part));
             index += 1;
         }
     }
-    events.push(Event::new(
+    events.push(Frame::Named(
         "response.completed",
         json!({"response": whole(message)}),
     ));
     number(events)
 }
 
-enum Event {
-    Named(&'static str, Value),
-    Pause(std::time::Duration),
-}
-
-impl Event {
-    fn new(name: &'static str, data: Value) -> Self {
-        Self::Named(name, data)
+/// Every event also carries its name and number.
+fn number(mut frames: Vec<Frame>) -> Vec<Frame> {
+    for (number, frame) in frames.iter_mut().enumerate() {
+        if let Frame::Named(name, data) = frame {
+            data["type"] = json!(name);
+            data["sequence_number"] = json!(number);
+        }
     }
+    frames
 }
 
-/// Every event has its name and number in it, too.
-fn number(events: Vec<Event>) -> Vec<Frame> {
-    let numbered = events.into_iter().enumerate();
-    numbered
-        .map(|(number, event)| match event {
-            Event::Pause(duration) => Frame::Pause(duration),
-            Event::Named(name, mut data) => {
-                data["type"] = json!(name);
-                data["sequence_number"] = json!(number);
-                Frame::Named(name, data)
-            }
-        })
-        .collect()
-}
-
-fn item_events(item: &Value, index: usize, part: &Part) -> Vec<Event> {
+fn item_events(item: &Value, index: usize, part: &Part) -> Vec<Frame> {
     let mut started = item.clone();
     started["status"] = json!("in_progress");
     if matches!(part, Part::Text(_)) {
         started["content"] = json!([]);
     }
     let added = json!({"output_index": index, "item": started});
-    let mut events = vec![Event::new("response.output_item.added", added)];
+    let mut events = vec![Frame::Named("response.output_item.added", added)];
     if let Part::Text(text) = part {
         events.extend(text_events(text, &item["id"], index));
     }
     let done = json!({"output_index": index, "item": item});
-    events.push(Event::new("response.output_item.done", done));
+    events.push(Frame::Named("response.output_item.done", done));
     events
 }
 
-fn text_events(text: &str, id: &Value, index: usize) -> Vec<Event> {
-    let at = |key: &str, value: Value| json!({"item_id": id, "output_index": index, "content_index": 0, key: value});
-    let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
-    let mut events = vec![Event::new(
+fn text_events(text: &str, id: &Value, index: usize) -> Vec<Frame> {
+    let place = json!({"item_id": id, "output_index": index, "content_index": 0});
+    let mut events = vec![text_event(
         "response.content_part.added",
-        at("part", part("")),
+        &place,
+        "part",
+        text_part(""),
     )];
-    let delta = |piece| Event::new("response.output_text.delta", at("delta", json!(piece)));
-    events.extend(pieces(text).into_iter().map(delta));
-    events.push(Event::new(
+    for piece in pieces(text) {
+        events.push(text_event(
+            "response.output_text.delta",
+            &place,
+            "delta",
+            json!(piece),
+        ));
+    }
+    events.push(text_event(
         "response.output_text.done",
-        at("text", json!(text)),
+        &place,
+        "text",
+        json!(text),
     ));
-    events.push(Event::new(
+    events.push(text_event(
         "response.content_part.done",
-        at("part", part(text)),
+        &place,
+        "part",
+        text_part(text),
     ));
     events
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": []})
+}
+
+fn text_event(name: &'static str, place: &Value, key: &str, value: Value) -> Frame {
+    let mut data = place.clone();
+    data[key] = value;
+    Frame::Named(name, data)
+}
+
+pub(super) fn failure(status: u16) -> Value {
+    let message = format!("scripted error {status}");
+    json!({"error": {"message": message, "type": "scripted", "param": null, "code": null}})
 }

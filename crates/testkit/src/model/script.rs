@@ -4,35 +4,61 @@
 //! Invariant: a text that holds something which looks like a script and cannot be read is an error
 //! with words, never an empty script.
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 const OPEN: &str = "<script>";
 const CLOSE: &str = "</script>";
 
-/// One step of a script.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Step {
-    /// Tool calls in one message of the model; more than one for `parallel`.
-    Calls(Vec<Call>),
-    /// Words.
     Say(String),
     /// The request fails with this HTTP status, each time it is made.
     Error(u16),
-    /// Nothing happens for so many milliseconds.
-    Delay(u64),
+    #[serde(rename = "delay_ms")]
+    DelayMs(u64),
+    /// Several tool calls in one message of the model.
+    Parallel(Vec<Call>),
+    #[serde(untagged)]
+    Call(Call),
 }
 
 /// A tool call, in words that fit every agent or in the agent's own.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Call {
-    /// Run a command.
     Shell(String),
-    /// Write a whole file.
-    Write { path: String, content: String },
-    /// Read a file.
-    Read { path: String },
+    Write {
+        path: String,
+        content: String,
+    },
+    Read {
+        path: String,
+    },
     /// The tool with exactly this name.
-    Tool { name: String, input: Value },
+    #[serde(untagged)]
+    Tool {
+        #[serde(rename = "tool")]
+        name: String,
+        #[serde(default = "no_input")]
+        input: Value,
+    },
+}
+
+fn no_input() -> Value {
+    json!({})
+}
+
+impl Step {
+    /// The tool calls of this step.
+    pub(super) fn calls(&self) -> &[Call] {
+        match self {
+            Self::Parallel(calls) => calls,
+            Self::Call(call) => std::slice::from_ref(call),
+            Self::Say(_) | Self::Error(_) | Self::DelayMs(_) => &[],
+        }
+    }
 }
 
 /// Finds the last script in a text: nothing if there is none, words if it cannot be read. A script
@@ -78,76 +104,7 @@ fn next_mark(text: &str, from: usize) -> Option<(usize, bool)> {
 }
 
 fn parse(script: &str) -> Result<Vec<Step>, String> {
-    let steps: Vec<Map<String, Value>> =
-        serde_json::from_str(script).map_err(|error| format!("the script is no JSON: {error}"))?;
-    steps.iter().map(step).collect()
-}
-
-fn step(fields: &Map<String, Value>) -> Result<Step, String> {
-    if let Some(words) = fields.get("say") {
-        return Ok(Step::Say(string(words)?));
-    }
-    if let Some(status) = fields.get("error") {
-        let status = status
-            .as_u64()
-            .and_then(|status| u16::try_from(status).ok());
-        return status.map(Step::Error).ok_or_else(|| unknown(fields));
-    }
-    if let Some(delay) = fields.get("delay_ms") {
-        return delay
-            .as_u64()
-            .map(Step::Delay)
-            .ok_or_else(|| unknown(fields));
-    }
-    if let Some(calls) = fields.get("parallel") {
-        let calls = calls.as_array().ok_or_else(|| unknown(fields))?;
-        let calls: Result<_, _> = calls
-            .iter()
-            .map(|each| object(each).and_then(call))
-            .collect();
-        return Ok(Step::Calls(calls?));
-    }
-    Ok(Step::Calls(vec![call(fields)?]))
-}
-
-fn call(fields: &Map<String, Value>) -> Result<Call, String> {
-    if let Some(command) = fields.get("shell") {
-        return Ok(Call::Shell(string(command)?));
-    }
-    if let Some(write) = fields.get("write") {
-        return Ok(Call::Write {
-            path: string(&write["path"])?,
-            content: string(&write["content"])?,
-        });
-    }
-    if let Some(read) = fields.get("read") {
-        return Ok(Call::Read {
-            path: string(&read["path"])?,
-        });
-    }
-    let name = fields.get("tool").ok_or_else(|| unknown(fields))?;
-    let input = fields.get("input").cloned();
-    Ok(Call::Tool {
-        name: string(name)?,
-        input: input.unwrap_or_else(|| Value::Object(Map::new())),
-    })
-}
-
-fn string(value: &Value) -> Result<String, String> {
-    let text = value.as_str().map(str::to_owned);
-    text.ok_or_else(|| format!("the script has `{value}` in place of a string"))
-}
-
-fn object(value: &Value) -> Result<&Map<String, Value>, String> {
-    let fields = value.as_object();
-    fields.ok_or_else(|| format!("the script has `{value}` in place of a step"))
-}
-
-fn unknown(fields: &Map<String, Value>) -> String {
-    format!(
-        "the script has a step nobody knows: {}",
-        Value::Object(fields.clone())
-    )
+    serde_json::from_str(script).map_err(|error| format!("the script cannot be read: {error}"))
 }
 
 #[cfg(test)]
@@ -163,22 +120,22 @@ mod tests {
             {"delay_ms":200},{"parallel":[{"shell":"a"},{"tool":"B"}]}]</script> now."#;
         let shell = |command: &str| Call::Shell(command.to_owned());
         let expected = vec![
-            Step::Calls(vec![shell("touch a")]),
-            Step::Calls(vec![Call::Write {
+            Step::Call(shell("touch a")),
+            Step::Call(Call::Write {
                 path: "/x".to_owned(),
                 content: "y".to_owned(),
-            }]),
-            Step::Calls(vec![Call::Read {
+            }),
+            Step::Call(Call::Read {
                 path: "/x".to_owned(),
-            }]),
-            Step::Calls(vec![Call::Tool {
+            }),
+            Step::Call(Call::Tool {
                 name: "Name".to_owned(),
                 input: json!({"k": 1}),
-            }]),
+            }),
             Step::Say("words".to_owned()),
             Step::Error(529),
-            Step::Delay(200),
-            Step::Calls(vec![
+            Step::DelayMs(200),
+            Step::Parallel(vec![
                 shell("a"),
                 Call::Tool {
                     name: "B".to_owned(),

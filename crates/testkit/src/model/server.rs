@@ -1,27 +1,31 @@
-//! The server: a thread that accepts and one for each request.
-//!
-//! Threads and blocking reads are used for want of anything more: a test has a handful of agents,
-//! and whoever starts the model needs no runtime.
+//! The server: one thread with a runtime of its own, so that tests without a runtime can start a model.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::serve::ListenerExt as _;
+use axum::{Json, Router};
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::conversation::{self, Conversation, Item, Reply};
-use super::http::{self, Request};
 use super::message::{Frame, Message};
-use super::{anthropic, chat, responses};
+use super::{anthropic, gemini, responses};
 
-/// How long a client may take to send its request, or to read what is sent to it.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Requests that are remembered: more than any story makes, and no load for a model that runs on.
+/// The longest request taken. Agents send their whole conversation each time, and images in it.
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Requests that are remembered: more than any test makes.
 const RECEIVED_MAX: usize = 200;
 
 /// A model that listens until it is dropped.
@@ -29,79 +33,89 @@ const RECEIVED_MAX: usize = 200;
 pub struct ScriptedModel {
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
-    stopped: Arc<AtomicBool>,
+    shutdown: CancellationToken,
     received: Arc<Received>,
-    accepting: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
-
-/// Hears of every request, in one line.
-type Observer = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The texts of the newest requests.
 type Received = Mutex<VecDeque<Vec<String>>>;
 
-struct Shared {
-    observe: Observer,
+struct ModelState {
+    /// Gets one line about every request.
+    observe: Box<dyn Fn(&str) + Send + Sync>,
     received: Arc<Received>,
-    /// Sets the ids of this model apart from those of every other.
-    nonce: u64,
+    /// Makes the ids of this model differ from those of every other.
+    nonce: u128,
     messages: AtomicU64,
 }
 
 /// One of the APIs.
-struct Dialect {
+struct ModelApi {
     read: fn(&Value) -> Conversation,
     whole: fn(&Message) -> Value,
     frames: fn(&Message) -> Vec<Frame>,
     failure: fn(u16) -> Value,
 }
 
-const ANTHROPIC: Dialect = Dialect {
+const ANTHROPIC: ModelApi = ModelApi {
     read: anthropic::read,
     whole: anthropic::whole,
     frames: anthropic::frames,
     failure: anthropic::failure,
 };
-const CHAT: Dialect = Dialect {
-    read: chat::read,
-    whole: chat::whole,
-    frames: chat::frames,
-    failure: chat::failure,
-};
-const RESPONSES: Dialect = Dialect {
+const RESPONSES: ModelApi = ModelApi {
     read: responses::read,
     whole: responses::whole,
     frames: responses::frames,
-    failure: chat::failure,
+    failure: responses::failure,
+};
+
+const GEMINI: ModelApi = ModelApi {
+    read: gemini::read,
+    whole: gemini::whole,
+    frames: gemini::frames,
+    failure: gemini::failure,
+};
+const GEMINI_STREAM: ModelApi = ModelApi {
+    read: gemini::read_streamed,
+    ..GEMINI
 };
 
 impl ScriptedModel {
-    /// Listens on a port that was free.
+    /// Listens on a free port.
     pub fn start() -> io::Result<Self> {
         Self::listen(0, |_| {})
     }
 
-    /// Listens on this port, or on a free one for 0, and tells of every request in one line.
+    /// Listens on this port, or on a free one for 0, and describes every request in one line.
     pub fn listen(port: u16, observe: impl Fn(&str) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
-        let stopped = Arc::new(AtomicBool::new(false));
+        let shutdown = CancellationToken::new();
         let received = Arc::new(Received::default());
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ModelState {
             observe: Box::new(observe),
             received: Arc::clone(&received),
             nonce: nonce(),
             messages: AtomicU64::new(0),
         });
-        let flag = Arc::clone(&stopped);
-        let accepting = thread::Builder::new()
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let serving = shutdown
+            .clone()
+            .run_until_cancelled_owned(serve(listener, state));
+        let thread = thread::Builder::new()
             .name("scripted-model".to_owned())
-            .spawn(move || accept(&listener, &flag, &shared))?;
+            // Requests that are still being answered end with the runtime.
+            .spawn(move || drop(runtime.block_on(serving)))?;
         Ok(Self {
             port,
-            stopped,
+            shutdown,
             received,
-            accepting: Some(accepting),
+            thread: Some(thread),
         })
     }
 
@@ -113,140 +127,133 @@ impl ScriptedModel {
         received.iter().cloned().collect()
     }
 
-    /// Waits for ever.
+    /// Waits until the process is ended.
     pub fn serve(mut self) {
-        if let Some(accepting) = self.accepting.take() {
-            drop(accepting.join());
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
         }
     }
 }
 
 impl Drop for ScriptedModel {
-    /// Requests that are being answered are not waited for.
     fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let woken = TcpStream::connect(address).is_ok();
-        if let Some(accepting) = self.accepting.take().filter(|_| woken) {
-            drop(accepting.join());
+        self.shutdown.cancel();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
         }
     }
 }
 
-fn nonce() -> u64 {
+fn nonce() -> u128 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanos = now.map_or(0, |now| now.as_nanos());
-    u64::try_from(nanos & u128::from(u64::MAX)).unwrap_or_default()
+    now.map_or(0, |now| now.as_nanos())
 }
 
-fn accept(listener: &TcpListener, stopped: &AtomicBool, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        if stopped.load(Ordering::Relaxed) {
+async fn serve(listener: TcpListener, state: Arc<ModelState>) -> io::Result<()> {
+    // Events of a stream are small: without this each of them would wait for the client's acknowledgement.
+    let listener = tokio::net::TcpListener::from_std(listener)?
+        .tap_io(|stream| drop(stream.set_nodelay(true)));
+    let router = Router::new()
+        .fallback(answer)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(state);
+    axum::serve(listener, router).await
+}
+
+/// Clients differ in whether the base URL they are given ends with `/v1`, so both forms are served.
+async fn answer(
+    State(state): State<Arc<ModelState>>,
+    method: Method,
+    uri: Uri,
+    body: Bytes,
+) -> Response {
+    let request = format!("{method} {}", uri.path());
+    let route = uri.path().trim_start_matches("/v1");
+    let (outcome, response) = match (method.as_str(), route) {
+        ("POST", "/messages") => state.speak(&ANTHROPIC, &body).await,
+        ("POST", "/responses") => state.speak(&RESPONSES, &body).await,
+        // The model is a part of the path, and what is wanted of it comes last.
+        ("POST", path) if path.ends_with(":streamGenerateContent") => {
+            state.speak(&GEMINI_STREAM, &body).await
+        }
+        ("POST", path) if path.ends_with(":generateContent") => state.speak(&GEMINI, &body).await,
+        ("POST", path) if path.ends_with(":countTokens") => (
+            "counts tokens".to_owned(),
+            Json(gemini::count_tokens()).into_response(),
+        ),
+        ("POST", "/messages/count_tokens") => (
+            "counts tokens".to_owned(),
+            Json(anthropic::count_tokens()).into_response(),
+        ),
+        ("GET" | "HEAD", "/models") => (
+            "lists no models".to_owned(),
+            Json(json!({"object": "list", "data": [], "models": []})).into_response(),
+        ),
+        _ => ("is unknown".to_owned(), failure(&RESPONSES, 404)),
+    };
+    (state.observe)(&format!("{request} {outcome}"));
+    response
+}
+
+impl ModelState {
+    /// The response to a request, and what the observer is told about it.
+    async fn speak(&self, api: &ModelApi, body: &[u8]) -> (String, Response) {
+        let Ok(body) = serde_json::from_slice(body) else {
+            return ("is not JSON".to_owned(), failure(api, 400));
+        };
+        let conversation = (api.read)(&body);
+        self.remember(&conversation);
+        let reply = conversation::reply(&conversation);
+        let outcome = format!("{reply:?}");
+        let parts = match reply {
+            Reply::Fails(status) => return (outcome, failure(api, status)),
+            Reply::Message(parts) => parts,
+        };
+        let number = self.messages.fetch_add(1, Ordering::Relaxed);
+        let message = Message {
+            id: format!("{:x}{number:04x}", self.nonce),
+            model: conversation.model,
+            parts,
+        };
+        if conversation.stream {
+            return (outcome, stream_frames((api.frames)(&message)));
+        }
+        tokio::time::sleep(message.pauses()).await;
+        (outcome, Json((api.whole)(&message)).into_response())
+    }
+
+    fn remember(&self, conversation: &Conversation) {
+        if conversation.offers.is_empty() {
             return;
         }
-        let (Ok(stream), shared) = (stream, Arc::clone(shared)) else {
-            continue;
-        };
-        let thread = thread::Builder::new().name("scripted-answer".to_owned());
-        // A client that goes away is none of our business; a thread that cannot be started shows
-        // as a connection without an answer.
-        drop(thread.spawn(move || drop(answer(&stream, &shared))));
-    }
-}
-
-fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_nodelay(true)?;
-    let Some(request) = http::read(stream)? else {
-        return Ok(());
-    };
-    let route = request.path.trim_start_matches("/v1").to_owned();
-    match (request.method.as_str(), route.as_str()) {
-        ("POST", "/messages") => speak(&ANTHROPIC, &request, stream, shared),
-        ("POST", "/messages/count_tokens") => {
-            tell(shared, &request, "counts tokens");
-            send(stream, 200, &anthropic::count_tokens())
+        let texts = conversation.items.iter().map(|item| match item {
+            Item::User(text) | Item::Result(text) => text.clone(),
+        });
+        let received = self.received.lock();
+        let mut received = received.unwrap_or_else(PoisonError::into_inner);
+        while received.len() >= RECEIVED_MAX {
+            received.pop_front();
         }
-        ("POST", "/chat/completions") => speak(&CHAT, &request, stream, shared),
-        ("POST", "/responses") => speak(&RESPONSES, &request, stream, shared),
-        ("GET" | "HEAD", "/models") => {
-            tell(shared, &request, "lists no models");
-            send(
-                stream,
-                200,
-                &json!({"object": "list", "data": [], "models": []}),
-            )
-        }
-        _ => {
-            tell(shared, &request, "is unknown");
-            send(stream, 404, &chat::failure(404))
-        }
+        received.push_back(texts.collect());
     }
 }
 
-fn tell(shared: &Shared, request: &Request, what: &str) {
-    (shared.observe)(&format!("{} {} {what}", request.method, request.path));
+fn failure(api: &ModelApi, status: u16) -> Response {
+    let body = (api.failure)(status);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(body)).into_response()
 }
 
-fn speak(
-    dialect: &Dialect,
-    request: &Request,
-    stream: &TcpStream,
-    shared: &Shared,
-) -> io::Result<()> {
-    let Ok(body) = serde_json::from_slice(&request.body) else {
-        tell(shared, request, "is no JSON");
-        return send(stream, 400, &(dialect.failure)(400));
-    };
-    let conversation = (dialect.read)(&body);
-    remember(shared, &conversation);
-    let reply = conversation::reply(&conversation);
-    tell(shared, request, &format!("{reply:?}"));
-    let parts = match reply {
-        Reply::Fails(status) => return send(stream, status, &(dialect.failure)(status)),
-        Reply::Message(parts) => parts,
-    };
-    let number = shared.messages.fetch_add(1, Ordering::Relaxed);
-    let message = Message {
-        id: format!("{:x}{number:04x}", shared.nonce),
-        model: conversation.model,
-        parts,
-    };
-    if conversation.stream {
-        return send_frames(stream, (dialect.frames)(&message));
-    }
-    thread::sleep(message.pauses());
-    send(stream, 200, &(dialect.whole)(&message))
-}
-
-fn remember(shared: &Shared, conversation: &Conversation) {
-    if conversation.offers.is_empty() {
-        return;
-    }
-    let texts = conversation.items.iter().map(|item| match item {
-        Item::User(text) | Item::Result(text) => text.clone(),
-    });
-    let received = shared.received.lock();
-    let mut received = received.unwrap_or_else(PoisonError::into_inner);
-    while received.len() >= RECEIVED_MAX {
-        received.pop_front();
-    }
-    received.push_back(texts.collect());
-}
-
-fn send(mut stream: &TcpStream, status: u16, body: &Value) -> io::Result<()> {
-    http::write_head(stream, status, "application/json")?;
-    stream.write_all(body.to_string().as_bytes())
-}
-
-fn send_frames(mut stream: &TcpStream, frames: Vec<Frame>) -> io::Result<()> {
-    http::write_head(stream, 200, "text/event-stream")?;
-    for frame in frames {
+fn stream_frames(frames: Vec<Frame>) -> Response {
+    let texts = stream::iter(frames).then(|frame| async move {
         if let Frame::Pause(duration) = frame {
-            thread::sleep(duration);
+            tokio::time::sleep(duration).await;
         }
-        stream.write_all(frame.to_text().as_bytes())?;
-    }
-    Ok(())
+        Ok::<_, Infallible>(frame.to_text())
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Body::from_stream(texts)).into_response()
 }

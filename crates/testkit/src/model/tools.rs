@@ -10,7 +10,6 @@ use super::script::Call;
 /// A tool that a request offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Offer {
-    /// Its name.
     pub(super) name: String,
     /// The JSON schema of its input; `null` for a tool that takes text.
     pub(super) schema: Value,
@@ -19,13 +18,10 @@ pub(super) struct Offer {
 /// A call as the agent understands it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ToolCall {
-    /// The tool's name.
     pub(super) name: String,
-    /// What it is given.
     pub(super) input: Input,
 }
 
-/// What a tool is given.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Input {
     /// An object, as its schema says.
@@ -34,39 +30,12 @@ pub(super) enum Input {
     Text(String),
 }
 
-/// Names of tools, the likeliest first, compared without case.
-const SHELLS: &[&str] = &[
-    "bash",
-    "shell_command",
-    "exec_command",
-    "shell",
-    "container.exec",
-    "run_shell_command",
-    "run_command",
-    "execute_command",
-    "run_terminal_command",
-    "developer__shell",
-    "terminal",
-    "execute",
-    "exec",
-];
-const WRITES: &[&str] = &[
-    "write",
-    "write_file",
-    "fs_write",
-    "write_text_file",
-    "create_file",
-    "write_to_file",
-    "text_editor",
-];
-const READS: &[&str] = &[
-    "read",
-    "read_file",
-    "fs_read",
-    "read_text_file",
-    "view",
-    "open_file",
-];
+/// Names of tools, separated by spaces, the likeliest first; compared without case.
+const SHELLS: &str = "bash shell_command exec_command shell container.exec run_shell_command run_command \
+    execute_command run_terminal_command developer__shell terminal execute exec";
+const WRITES: &str =
+    "write write_file fs_write write_text_file create_file write_to_file text_editor";
+const READS: &str = "read read_file fs_read read_text_file view open_file";
 const PATCH: &str = "apply_patch";
 
 /// Finds the tool a step means, or says which ones there are.
@@ -83,12 +52,11 @@ pub(super) fn choose(call: &Call, offers: &[Offer]) -> Result<ToolCall, String> 
     })
 }
 
-fn find<'a>(names: &[&str], offers: &'a [Offer]) -> Option<&'a Offer> {
-    let named = |name: &&str| {
-        let found = |offer: &&Offer| offer.name.eq_ignore_ascii_case(name);
-        offers.iter().find(found)
-    };
-    names.iter().find_map(named)
+fn find<'a>(names: &str, offers: &'a [Offer]) -> Option<&'a Offer> {
+    names.split(' ').find_map(|name| {
+        let mut offers = offers.iter();
+        offers.find(|offer| offer.name.eq_ignore_ascii_case(name))
+    })
 }
 
 fn shell(command: &str, offers: &[Offer]) -> Option<ToolCall> {
@@ -115,7 +83,7 @@ fn write(path: &str, content: &str, offers: &[Offer]) -> Option<ToolCall> {
 }
 
 fn patch(path: &str, content: &str, offers: &[Offer]) -> Option<ToolCall> {
-    let offer = find(&[PATCH], offers)?;
+    let offer = find(PATCH, offers)?;
     let lines: String = content.lines().flat_map(|line| ["+", line, "\n"]).collect();
     let text = format!("*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch");
     if offer.schema.is_null() {
@@ -157,10 +125,8 @@ fn path_key(offer: &Offer) -> Option<&'static str> {
 
 fn key(offer: &Offer, names: &[&'static str]) -> Option<&'static str> {
     let properties = offer.schema["properties"].as_object()?;
-    names
-        .iter()
-        .copied()
-        .find(|name| properties.contains_key(*name))
+    let mut names = names.iter().copied();
+    names.find(|name| properties.contains_key(*name))
 }
 
 /// A call with these arguments, and something harmless for each other one that must be given.

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::{Cache, RealAgent, Recipe};
 
 /// Where the system's programs are. Not what the test runs with: an agent that finds a tool there
@@ -26,6 +28,8 @@ pub(super) fn prepare(
         RealAgent::ClaudeCode => claude(&[cache.claude_code()], &model),
         RealAgent::Codex => codex(cache, home, &model)?,
         RealAgent::Defect => defect(cache, home, &model)?,
+        RealAgent::Gemini => gemini(cache, home, &model)?,
+        RealAgent::Opencode => opencode(cache, home, &model)?,
     };
     let mut env = common(home);
     env.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
@@ -54,8 +58,6 @@ fn claude(command: &[PathBuf], model: &str) -> Parts {
         pair("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         pair("DISABLE_AUTOUPDATER", "1"),
         pair("DISABLE_TELEMETRY", "1"),
-        // With it the tools are looked up one by one instead of being offered.
-        pair("ENABLE_TOOL_SEARCH", "false"),
     ];
     (command.iter().map(|word| text(word)).collect(), env)
 }
@@ -111,6 +113,59 @@ mode = "ask-writes"
     write(&home.join(".config/defect/config.toml"), &config)?;
     let env = vec![pair("MOCK_KEY", "mock"), pair("RUST_LOG", "warn")];
     Ok((vec![text(&cache.defect())], env))
+}
+
+fn gemini(cache: &Cache, home: &Path, model: &str) -> io::Result<Parts> {
+    // With a model of its own choice it would first ask a model which one to take.
+    let settings = json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "model": {"name": "gemini-2.5-pro"},
+        "telemetry": {"enabled": false},
+        "privacy": {"usageStatisticsEnabled": false},
+        "general": {"enableAutoUpdate": false},
+    });
+    write(&home.join(".gemini/settings.json"), &settings.to_string())?;
+    let command = vec![
+        text(&cache.node()),
+        text(&cache.gemini()),
+        "--acp".to_owned(),
+    ];
+    let env = vec![
+        pair("GEMINI_API_KEY", "mock"),
+        pair("GOOGLE_GEMINI_BASE_URL", model),
+        // Without it servers of tools are dropped in silence.
+        pair("GEMINI_CLI_TRUST_WORKSPACE", "true"),
+    ];
+    Ok((command, env))
+}
+
+fn opencode(cache: &Cache, home: &Path, model: &str) -> io::Result<Parts> {
+    let provider = json!({
+        "npm": "@ai-sdk/anthropic",
+        "options": {"baseURL": format!("{model}/v1"), "apiKey": "mock"},
+        "models": {"mock-model": {"tool_call": true}},
+    });
+    let config = json!({
+        "provider": {"mock": provider},
+        "model": "mock/mock-model",
+        "small_model": "mock/mock-model",
+        "enabled_providers": ["mock"],
+        "autoupdate": false,
+        "share": "disabled",
+        "permission": {"edit": "ask", "bash": "ask", "webfetch": "ask"},
+    });
+    write(
+        &home.join(".config/opencode/opencode.json"),
+        &config.to_string(),
+    )?;
+    let off = [
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+    ];
+    let env = off.map(|name| pair(name, "1")).into();
+    Ok((vec![text(&cache.opencode()), "acp".to_owned()], env))
 }
 
 fn write(path: &Path, content: &str) -> io::Result<()> {

@@ -28,7 +28,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The process is not there.
-    #[error("the agent's runner has gone")]
+    #[error("the agent's runner has ended")]
     Gone,
     /// It does not serve this host.
     #[error("the agent's runner refused this host: {0}")]
@@ -109,6 +109,7 @@ async fn try_sockets(
             Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "it does not answer"),
         }
     }
+    // Asked last: a runner may end while its sockets are tried.
     if procfs::is_alive(runner) {
         Ok(Err(last))
     } else {
@@ -138,8 +139,9 @@ pub(super) async fn greet_runner(
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::with_capacity(READ_BUFFER, reader);
     write_frame(&mut writer, hello, &[]).await?;
-    let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
-    let (answer, _) = read_frame(&mut reader).await?.ok_or_else(ended)?;
+    let (answer, _) = read_frame(&mut reader)
+        .await?
+        .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     match answer {
         ToHost::Hello {
             version,
@@ -169,6 +171,6 @@ fn check_peer(stream: &UnixStream, runner: ProcessKey) -> io::Result<()> {
     }
 }
 
-fn invalid(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words)
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }

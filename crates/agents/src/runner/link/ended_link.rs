@@ -32,6 +32,7 @@ impl ExitReport {
     pub fn into_link(self, heard: u64) -> Link {
         let mut queue = LineQueue::new(heard.max(self.from));
         if heard < self.from {
+            // What is missing is lost for good; the rest is still worth reading.
             let (from, missing) = (self.from, self.from - heard);
             tracing::error!(
                 from,
@@ -95,11 +96,12 @@ impl RunnerLink for EndedLink {
         _: PathBuf,
         _: Vec<(OsString, OsString)>,
     ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
-        let refused = LaunchRefused("the agent's runner has gone".to_owned());
+        let refused = LaunchRefused("the agent's runner has ended".to_owned());
         Box::pin(async { Err(refused) })
     }
 
     fn claim(&self, _: WriteId) -> LinkFuture<'_, Result<bool, WriteError>> {
+        // Nothing may be begun for an agent that has ended.
         Box::pin(async { Ok(false) })
     }
 

@@ -11,8 +11,7 @@ use countersign_core::limits;
 use tokio::sync::mpsc;
 
 use super::LinkEvent;
-use crate::lines::LineSplitter;
-use crate::pipe::PipeEvent;
+use crate::lines::{LineSplitter, OutputLine};
 
 /// What one thing that waits costs besides its bytes.
 const OVERHEAD: usize = 64;
@@ -111,13 +110,13 @@ impl LineQueue {
     fn advance(&mut self) -> Option<()> {
         if let QueuedInput::Output { bytes, taken } = self.waiting.front_mut()? {
             let mut rest = &bytes[*taken..];
-            let event = self.splitter.next_line(&mut rest);
+            let line = self.splitter.next_line(&mut rest);
             let now = bytes.len() - rest.len();
             self.split += (now - *taken) as u64;
             self.waiting_bytes -= now - *taken;
             *taken = now;
             let whole = now == bytes.len();
-            self.next = event.and_then(|event| to_link_event(event, self.split));
+            self.next = line.map(|line| to_link_event(line, self.split));
             if whole {
                 self.pop();
             }
@@ -131,15 +130,12 @@ impl LineQueue {
     fn set_next(&mut self, event: LinkEvent) {
         let ends = matches!(event, LinkEvent::Exited { .. });
         let last = ends.then(|| mem::replace(&mut self.splitter, new_splitter()).finish());
-        match last
-            .flatten()
-            .and_then(|last| to_link_event(last, self.split))
-        {
+        match last.flatten() {
             None => self.next = Some(event),
             Some(line) => {
                 self.waiting_bytes += OVERHEAD;
                 self.waiting.push_front(QueuedInput::Event(event));
-                self.next = Some(line);
+                self.next = Some(to_link_event(line, self.split));
             }
         }
     }
@@ -147,6 +143,7 @@ impl LineQueue {
     fn pop(&mut self) -> Option<QueuedInput> {
         let first = self.waiting.pop_front()?;
         let bytes = match &first {
+            // Output was counted off as it was taken, so only its overhead is left.
             QueuedInput::Event(LinkEvent::Log(text)) => text.len(),
             _ => 0,
         };
@@ -159,10 +156,9 @@ fn new_splitter() -> LineSplitter {
     LineSplitter::new(limits::AGENT_LINE_BYTES_MAX)
 }
 
-fn to_link_event(event: PipeEvent, number: u64) -> Option<LinkEvent> {
-    match event {
-        PipeEvent::Line(bytes) => Some(LinkEvent::Line { number, bytes }),
-        PipeEvent::Oversized { bytes } => Some(LinkEvent::Oversized { number, bytes }),
-        PipeEvent::Stderr(_) | PipeEvent::Exited(_) => None,
+fn to_link_event(line: OutputLine, number: u64) -> LinkEvent {
+    match line {
+        OutputLine::Whole(bytes) => LinkEvent::Line { number, bytes },
+        OutputLine::Oversized { bytes } => LinkEvent::Oversized { number, bytes },
     }
 }

@@ -60,6 +60,7 @@ impl LinkReader {
         if let Err(error) = self.read(reader).await {
             tracing::warn!(%error, "the link to a runner broke");
         }
+        // Before the last event: whoever takes it must not find a write that still waits.
         self.outbox.end();
         if !self.exited {
             self.queue.push_end(LinkEvent::Lost);
@@ -75,6 +76,8 @@ impl LinkReader {
         loop {
             let slots = self.queue.find_next();
             tokio::select! {
+                // Events first, so that what came is handed over before more is read. Without room
+                // nothing is read, the socket fills up, and the runner holds its agent back.
                 biased;
                 permits = tell.reserve_many(slots.unwrap_or(0)), if slots.is_some() => {
                     let Ok(permits) = permits else { return Ok(()) };
@@ -129,6 +132,6 @@ async fn read_next(mut reader: SocketReader) -> (SocketReader, FrameResult) {
     (reader, frame)
 }
 
-fn invalid(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, words)
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }

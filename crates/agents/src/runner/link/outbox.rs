@@ -1,7 +1,7 @@
 //! What is said to the runner, and who waits for what it answers.
 //!
 //! Invariants: frames go out whole and in the order of the calls; a frame is written by its caller if
-//! the socket takes it and by [`Outbox::carry_on`] otherwise; everybody who waits is told, at the
+//! the socket takes it and by [`LinkOutbox::flush_when_writable`] otherwise; everybody who waits is told, at the
 //! latest when the link ends; how much waits is bounded.
 
 use std::collections::{HashMap, VecDeque};
@@ -28,7 +28,7 @@ pub(super) type LaunchWaiter = oneshot::Sender<Result<ProcessKey, LaunchRefused>
 pub(in crate::runner) struct LinkOutbox {
     socket: OwnedWriteHalf,
     state: Mutex<OutboxState>,
-    /// Something is left for [`Outbox::carry_on`].
+    /// Something is left for [`LinkOutbox::flush_when_writable`].
     left: Notify,
 }
 
@@ -147,6 +147,7 @@ impl LinkOutbox {
 
     /// Goes out after what was written before, and only the newest does.
     pub(super) fn commit(&self, through: u64, open: Vec<u64>) {
+        // Not sent here: of many commits only the newest counts, so that they cost one frame.
         self.state().committed = Some(ToRunner::Committed { through, open });
         self.left.notify_one();
     }
@@ -163,6 +164,8 @@ impl LinkOutbox {
     }
 
     fn send(&self, state: &mut OutboxState, frame: Vec<u8>, sent: Option<oneshot::Sender<()>>) {
+        // Nobody is told here: the socket may still hold confirmations, and `end` tells those who
+        // wait for the rest.
         if state.closed || state.ended {
             return;
         }
@@ -281,6 +284,7 @@ impl OutboxState {
             return Err(self.why_ended());
         }
         if self.replies.len() >= limits::AGENT_WRITES_QUEUED {
+            // Callers that gave up leave their entry behind until there is no more room.
             self.replies.retain(|_, told| !told.is_closed());
         }
         let room = self.replies.len() < limits::AGENT_WRITES_QUEUED;
@@ -324,8 +328,8 @@ impl OutboxState {
     fn confirm(&mut self, name: &WriteId, kind: WriteKind, outcome: WriteStatus) -> io::Result<()> {
         let first = self.writes.front_mut();
         let Some(write) = first.filter(|write| write.names.front() == Some(name)) else {
-            let words = format!("the runner confirms {name:?}, which is not its turn");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+            let reason = format!("the runner confirms {name:?}, which is not its turn");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         };
         write.gone |= outcome == WriteStatus::Gone;
         write.receipts.extend(

@@ -502,7 +502,6 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
             (WriteId::Line(4), WriteKind::Deny),
             (own(7), WriteKind::Unspecified),
         ],
-        claimed: vec![WriteId::Line(4)],
     };
     let link = words.into_link(14);
     assert_eq!((link.agent, link.log.as_str()), (None, "its log"));

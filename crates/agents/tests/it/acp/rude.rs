@@ -7,7 +7,7 @@ use countersign_core::event::TranscriptEntry;
 use countersign_core::limits::AGENT_LINE_BYTES_MAX;
 use serde_json::json;
 
-use super::talk::{Came, Talk, guarded, tool, words};
+use super::talk::{Came, Talk, tool, words};
 
 #[tokio::test]
 async fn a_huge_line_is_dropped_and_the_turn_goes_on() {
@@ -55,7 +55,7 @@ async fn noise_is_told_and_never_answered() {
 async fn unknown_updates_are_kept_and_unknown_methods_refused() {
     let mut talk = Talk::open(&json!({})).await;
     let update = json!({"sessionUpdate": "from_the_future", "x": 1});
-    let steps = json!([{"update": update}, {"call": {"method": "elicitation/create"}}]);
+    let steps = json!([{"update": update}, {"call": {"method": "from/the_future"}}]);
     talk.prompt(&steps).await;
     let (came, _) = talk.turn_ended().await;
     let [
@@ -132,15 +132,13 @@ async fn an_error_ends_the_turn_and_the_session_lives_on() {
 #[tokio::test]
 async fn the_end_of_its_input_ends_an_agent_and_a_stubborn_one_is_stopped() {
     let mut talk = Talk::open(&json!({})).await;
-    talk.pipe.writer.close();
+    talk.link.sender.stop(Duration::from_mins(1));
     assert_eq!(talk.exited().await.code, Some(0));
     talk.end().await;
 
-    let talk = Talk::open(&json!({"ignore_eof": true})).await;
-    let exit = guarded(talk.process.stop(Duration::from_millis(50)))
-        .await
-        .unwrap();
-    assert_eq!(exit.signal.as_deref(), Some("SIGTERM"));
+    let mut talk = Talk::open(&json!({"ignore_eof": true})).await;
+    talk.link.sender.stop(Duration::from_millis(50));
+    assert_eq!(talk.exited().await.signal.as_deref(), Some("SIGTERM"));
     talk.end().await;
 }
 

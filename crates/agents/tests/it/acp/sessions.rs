@@ -68,7 +68,7 @@ async fn what_is_said_before_the_session_is_kept() {
 async fn a_mode_is_set_or_warned_about() {
     for (mode, current, warnings) in [("b", "b", 0), ("c", "a", 1)] {
         let script = json!({"modes": ["a", "b"]});
-        let mut talk = Talk::launch(&script, tempfile::tempdir().unwrap());
+        let mut talk = Talk::launch(&script, tempfile::tempdir().unwrap()).await;
         let start = SessionSpec {
             mode: Some(mode.to_owned()),
             ..talk.plain_start()
@@ -95,7 +95,7 @@ async fn a_session_goes_on_after_the_agents_exit_without_being_told_again() {
         talk.exited().await;
         let folder = talk.end().await;
 
-        let mut talk = Talk::launch(&script, folder);
+        let mut talk = Talk::launch(&script, folder).await;
         let start = SessionSpec {
             session: Some(ready.session.clone()),
             ..talk.plain_start()
@@ -112,7 +112,7 @@ async fn a_session_goes_on_after_the_agents_exit_without_being_told_again() {
 
 #[tokio::test]
 async fn a_session_nobody_knows_is_refused_with_words() {
-    let mut talk = Talk::launch(&json!({}), tempfile::tempdir().unwrap());
+    let mut talk = Talk::launch(&json!({}), tempfile::tempdir().unwrap()).await;
     let start = SessionSpec {
         session: Some("gone".to_owned()),
         ..talk.plain_start()
@@ -132,6 +132,7 @@ async fn prompts_never_overlap() {
     talk.prompt(&json!([{"ask": {}}])).await;
     talk.asked().await;
     let again = AgentCommand::Prompt {
+        attachments: Vec::new(),
         turn: 2,
         messages: vec!["more".to_owned()],
     };

@@ -1,26 +1,20 @@
 //! One conversation with a scripted agent.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_agents::acp::AcpAdapter;
 use countersign_agents::adapter::{
-    Adapter as _, AgentCommand, AgentEvent, PermissionAnswer, PermissionAsk, ProcessExit,
-    RequestId, SessionReady, SessionSpec, TurnEnd,
+    Adapter as _, AgentCommand, AgentEvent, AgentWrite, PermissionAnswer, PermissionAsk,
+    ProcessExit, RequestId, SessionReady, SessionSpec, TurnEnd,
 };
-use countersign_agents::{AgentPipe, AgentProcess, LaunchSpec, PipeEvent, ProcessTree, launch};
+use countersign_agents::runner::{Link, LinkEvent};
 use countersign_core::event::TranscriptEntry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Far more than anything here takes, so that a test that waits in vain ends.
-const GUARD: Duration = Duration::from_mins(2);
-
-pub(crate) async fn guarded<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(GUARD, work).await.unwrap()
-}
+use crate::support::run::{Run, find_example};
+use crate::support::{env, guarded};
 
 /// What came from the agent.
 #[derive(Debug, PartialEq)]
@@ -32,61 +26,43 @@ pub(crate) enum Came {
 
 pub(crate) struct Talk {
     pub(crate) acp: AcpAdapter,
-    pub(crate) pipe: AgentPipe,
-    pub(crate) process: AgentProcess,
+    pub(crate) link: Link,
     pub(crate) folder: TempDir,
     came: VecDeque<Came>,
     turns: u32,
-    /// How much the agent wrote, as far as it is known here: lines that were dropped count nothing.
-    heard: u64,
-    tree: ProcessTree,
-}
-
-/// Cargo builds the examples of a crate beside its tests.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let built = test.parent().and_then(Path::parent).unwrap();
-    let program = built.join("examples/scripted_agent");
-    assert!(
-        program.exists(),
-        "`cargo test` of the whole crate builds it, and so does `cargo build --examples`"
-    );
-    program
+    has_exited: bool,
+    run: Run,
 }
 
 impl Talk {
     /// Starts an agent that is like `script`, and says nothing yet.
-    pub(crate) fn launch(script: &Value, folder: TempDir) -> Self {
+    pub(crate) async fn launch(script: &Value, folder: TempDir) -> Self {
         let file = folder.path().join("script.json");
         std::fs::write(&file, script.to_string()).unwrap();
-        let tree = ProcessTree::create_with_marks().unwrap();
-        let state = folder.path().as_os_str().to_owned();
-        let spec = LaunchSpec {
-            program: program().into_os_string(),
-            args: vec!["--script".into(), file.into_os_string()],
-            cwd: folder.path().to_owned(),
-            env: vec![
-                ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
-                ("SCRIPTED_AGENT_STATE".into(), state),
-            ],
-            tree: &tree,
-        };
-        let (pipe, process) = launch(&spec).unwrap();
+        let mut env = env();
+        env.push(("SCRIPTED_AGENT_STATE".into(), folder.path().into()));
+        let run = Run::start().await;
+        let link = run.connect(0, Vec::new()).await;
+        let program = find_example("scripted_agent").into_os_string();
+        let args = vec!["--script".into(), file.into_os_string()];
+        let launched = link
+            .sender
+            .launch(program, args, folder.path().to_owned(), env);
+        guarded(launched).await.unwrap();
         Self {
             acp: AcpAdapter::new(),
-            pipe,
-            process,
+            link,
             folder,
             came: VecDeque::new(),
             turns: 0,
-            heard: 0,
-            tree,
+            has_exited: false,
+            run,
         }
     }
 
     /// The same, and shakes hands.
     pub(crate) async fn start(script: &Value) -> Self {
-        let mut talk = Self::launch(script, tempfile::tempdir().unwrap());
+        let mut talk = Self::launch(script, tempfile::tempdir().unwrap()).await;
         let start = talk.plain_start();
         talk.order(AgentCommand::Start(start)).await;
         talk
@@ -111,12 +87,18 @@ impl Talk {
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
             mcp_servers: Vec::new(),
+            given_servers: None,
         }
     }
 
     pub(crate) async fn order(&mut self, order: AgentCommand) {
-        for line in self.acp.apply_command(order).unwrap() {
-            self.pipe.writer.write(line.bytes).await.unwrap();
+        let lines = self.acp.apply_command(order).unwrap();
+        self.write(lines).await;
+    }
+
+    async fn write(&self, lines: Vec<AgentWrite>) {
+        if !lines.is_empty() {
+            self.link.sender.write(lines).await.unwrap();
         }
     }
 
@@ -133,19 +115,20 @@ impl Talk {
     }
 
     async fn hear(&mut self) {
-        match self.pipe.events.recv().await.unwrap() {
-            PipeEvent::Line(line) => {
-                self.heard += line.len() as u64 + 1;
-                let heard = self.acp.handle_line(&line, self.heard);
-                for line in heard.writes {
-                    self.pipe.writer.write(line.bytes).await.unwrap();
-                }
+        match self.link.events.recv().await.unwrap() {
+            LinkEvent::Line { number, bytes } => {
+                let heard = self.acp.handle_line(&bytes, number);
+                self.write(heard.writes).await;
                 self.came
                     .extend(heard.events.into_iter().map(Came::Happened));
             }
-            PipeEvent::Oversized { bytes } => self.came.push_back(Came::Oversized(bytes)),
-            PipeEvent::Stderr(_) => {}
-            PipeEvent::Exited(exit) => self.came.push_back(Came::Exited(exit)),
+            LinkEvent::Oversized { bytes, .. } => self.came.push_back(Came::Oversized(bytes)),
+            LinkEvent::Log(_) => {}
+            LinkEvent::Exited { exit, .. } => {
+                self.has_exited = true;
+                self.came.push_back(Came::Exited(exit));
+            }
+            LinkEvent::Lost => panic!("the link was lost"),
         }
     }
 
@@ -202,6 +185,7 @@ impl Talk {
     pub(crate) async fn prompt(&mut self, steps: &Value) {
         self.turns += 1;
         let order = AgentCommand::Prompt {
+            attachments: Vec::new(),
             turn: self.turns,
             messages: vec![format!("<script>{steps}</script>")],
         };
@@ -214,8 +198,13 @@ impl Talk {
     }
 
     /// Nothing of the agent is left.
-    pub(crate) async fn end(self) -> TempDir {
-        guarded(self.tree.kill_all()).await.unwrap();
+    pub(crate) async fn end(mut self) -> TempDir {
+        self.link.sender.stop(Duration::ZERO);
+        while !self.has_exited {
+            let event = guarded(self.link.events.recv()).await.unwrap();
+            self.has_exited = matches!(event, LinkEvent::Exited { .. });
+        }
+        self.run.end(self.link).await;
         self.folder
     }
 }

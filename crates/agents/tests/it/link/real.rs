@@ -1,87 +1,20 @@
 //! Hosts that come and go, and a runner that stays.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_agents::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use countersign_agents::runner::{
-    Link, LinkError, LinkEvent, RunnerRecord, RunnerStartSpec, WriteError, WriteReceipt, connect,
-    end_orphan, read_exit_report, start,
+    Link, LinkError, LinkEvent, WriteError, WriteReceipt, connect, end_orphan, read_exit_report,
 };
-use countersign_agents::{CommandSpec, ProcessTree, ShellError, TerminalId, TerminalOutput};
-use countersign_core::event::ProcessKey;
+use countersign_agents::{CommandSpec, ShellError, TerminalId, TerminalOutput};
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
 use super::wait_until_reaped;
-use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal};
+use crate::support::run::Run;
+use crate::support::{code, daemonise, guarded, is_alive, key_of, signal};
 
 /// Says what it is told.
 const ECHO: &str = "while read -r line; do echo \"heard $line\"; done";
-const PATIENCE_MS: u64 = 60_000;
-
-/// Cargo builds the examples of a crate beside its tests.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("our own path");
-    let built = test.parent().and_then(Path::parent).expect("its folder");
-    let program = built.join("examples/runner");
-    assert!(
-        program.exists(),
-        "`cargo test` of the whole crate builds it, and so does `cargo build --examples`"
-    );
-    program
-}
-
-struct Run {
-    dir: TempDir,
-    record: RunnerRecord,
-    runner: ProcessKey,
-}
-
-impl Run {
-    async fn start() -> Self {
-        let dir = TempDir::new().expect("a folder");
-        let tree = ProcessTree::create_with_marks().expect("a tree");
-        let record = RunnerRecord {
-            tree: tree.record(),
-            folder: dir.path().join("run"),
-            sockets: vec![dir.path().join("sockets/one"), dir.path().join("two/two")],
-            patience_ms: PATIENCE_MS,
-            protocol: countersign_core::event::Protocol::Acp,
-        };
-        let spec = RunnerStartSpec {
-            command: vec![program().into(), "runner".into()],
-            record: record.clone(),
-        };
-        let started = guarded(start(&spec)).await.expect("a runner");
-        let runner = started.key();
-        Self {
-            dir,
-            record,
-            runner,
-        }
-    }
-
-    async fn connect(&self, heard: u64, open: Vec<u64>) -> Link {
-        let link = connect(&self.record, self.runner, heard, open);
-        guarded(link).await.expect("a link")
-    }
-
-    async fn launch(&self, link: &Link, script: &str) -> ProcessKey {
-        let args = ["-c", script].map(OsString::from).to_vec();
-        let cwd = self.dir.path().to_owned();
-        let launched = link.sender.launch("/bin/sh".into(), args, cwd, env());
-        guarded(launched).await.expect("an agent")
-    }
-
-    async fn end(self, link: Link) {
-        guarded(link.sender.bye()).await;
-        wait_until_reaped(self.runner).await;
-        assert!(!self.record.folder.exists());
-    }
-}
-
 fn to_write(name: WriteId, kind: WriteKind, text: &str) -> AgentWrite {
     AgentWrite {
         id: name,

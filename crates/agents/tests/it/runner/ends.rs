@@ -34,7 +34,6 @@ async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
         why: Some("no host came for 1 second".to_owned()),
         log: "log\n".to_owned(),
         written: vec![(WriteId::Line(4), WriteKind::Allow)],
-        claimed: vec![WriteId::Line(8)],
     };
     let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
@@ -82,7 +81,6 @@ async fn a_runner_that_is_told_to_end_leaves_last_words() {
         why: Some("the runner was told to end".to_owned()),
         log: String::new(),
         written: Vec::new(),
-        claimed: Vec::new(),
     };
     let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
@@ -145,6 +143,30 @@ async fn what_an_agent_left_running_ends_with_it() {
         .await;
     assert_eq!(host.hear_kind("exited").await, exited(6));
     assert!(!is_alive(daemon));
+}
+
+#[tokio::test]
+async fn stopping_closes_the_input_then_asks_then_kills() {
+    let killed =
+        json!({"type": "exited", "exit": {"code": null, "signal": "SIGKILL"}, "why": null});
+    for (script, grace_ms, expected) in [
+        ("echo up; cat; exit 5", 60_000, exited(5)),
+        (
+            "trap 'exit 6' TERM; echo up; while :; do sleep 0.01; done",
+            2_000,
+            exited(6),
+        ),
+        (
+            "trap '' TERM; echo up; while :; do sleep 0.01; done",
+            300,
+            killed,
+        ),
+    ] {
+        let running = Running::start();
+        let (mut host, _) = running.shell(script).await;
+        assert_eq!(host.line().await, "up");
+        assert_eq!(host.stop(grace_ms).await, expected);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::client::{Host, Running, exited, launch};
+use super::client::{Host, Running, exited, launch, os};
 use crate::support::is_alive;
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_second_launch_gives_what_the_first_came_to() {
     drop(next);
     let failing = Running::start();
     let mut absent = launch(&failing.dir, "");
-    absent["program"] = super::client::os("no-such-agent");
+    absent["program"] = os("no-such-agent");
     for _ in 0..2 {
         let mut host = failing.host().await;
         host.say(absent.clone()).await;
@@ -97,6 +97,30 @@ async fn a_second_launch_gives_what_the_first_came_to() {
         assert_eq!(host.hear().await.0, refused);
     }
     while host.hear_next().await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_says_what_to_do() {
+    for (field, value, why) in [
+        (
+            "program",
+            os("/etc/passwd"),
+            "no permission to run `/etc/passwd`; make it executable or choose another program",
+        ),
+        (
+            "cwd",
+            json!("/no/such/folder"),
+            "cannot start `sh` in `/no/such/folder`, which is not a folder that can be entered",
+        ),
+    ] {
+        let running = Running::start();
+        let mut request = launch(&running.dir, "");
+        request[field] = value;
+        let mut host = running.host().await;
+        host.say(request).await;
+        let refused = json!({"type": "not_launched", "why": why});
+        assert_eq!(host.hear().await.0, refused);
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use super::managed::{
 use super::*;
 use crate::ManagedAgent;
 use crate::event::RunEnd;
-use crate::limits::AGENT_WISHES_MAX;
+use crate::limits::CLIENT_REQUESTS_MAX;
 
 fn the_agent(host: &Host) -> &ManagedAgent {
     let agent = host.state.find_agent(&id()).unwrap();
@@ -98,9 +98,9 @@ fn what_was_covered_between_turns_is_not_covered_in_the_next() {
 #[test]
 fn the_newest_covered_wishes_are_kept() {
     let mut managed = ManagedAgent::new(Arc::default(), Timestamp(0));
-    for number in 0..=AGENT_WISHES_MAX {
+    for number in 0..=CLIENT_REQUESTS_MAX {
         managed.cover(ApprovalId::new(number.to_string()));
     }
-    assert_eq!(managed.covered.len(), AGENT_WISHES_MAX);
+    assert_eq!(managed.covered.len(), CLIENT_REQUESTS_MAX);
     assert_eq!(managed.covered[0].as_str(), "1");
 }

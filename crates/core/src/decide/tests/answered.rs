@@ -3,6 +3,7 @@
 use super::managed::{managed_ask, owed, turn_ended, working};
 use super::*;
 use crate::Duty;
+use crate::event::Effect;
 
 fn ask_that_can_be_edited(request: &str) -> AskRequest {
     let mut ask = AskRequest {
@@ -95,4 +96,128 @@ fn only_a_denial_to_an_agent_of_the_host_can_stop() {
         let stop = answer(&person("ann"), approval, stopping(resolution));
         assert_eq!(host.refuses(stop), Rejection::NothingToStop);
     }
+}
+
+const QUESTIONS: &str = r#"{"questions":[
+    {"question":"Which store?","header":"Store","multiSelect":false,
+     "options":[{"label":"SQLite","description":"one file"},{"label":"Postgres"}]},
+    {"question":"Which caches?","options":[{"label":"Redis"},{"label":"None"}],"multiSelect":true}]}"#;
+
+fn question_to_people(input: &str) -> AskRequest {
+    AskRequest {
+        tool: Some(crate::ASK_PERSON_TOOL.to_owned()),
+        input: Some(json(input)),
+        ..ask_that_can_be_edited("7")
+    }
+}
+
+fn answering(answers: &[&[&str]]) -> ApprovalAnswer {
+    ApprovalAnswer {
+        resolution: "approve".to_owned(),
+        answers: Some(answers.iter().map(|chosen| words(chosen)).collect()),
+        ..ApprovalAnswer::default()
+    }
+}
+
+#[test]
+fn a_question_to_people_is_allowed_only_with_an_answer_to_all_it_asks() {
+    let mut host = working();
+    let approval = host.ask(question_to_people(QUESTIONS));
+    let allow = ApprovalAnswer {
+        resolution: "approve".to_owned(),
+        ..ApprovalAnswer::default()
+    };
+    for incomplete in [
+        allow.clone(),
+        edited(r#"{"questions":[],"answers":{"Which store?":"SQLite"}}"#),
+    ] {
+        assert_eq!(
+            host.refuses(answer(&person("ann"), &approval, incomplete)),
+            Rejection::NeedsAnswers(approval.clone())
+        );
+    }
+    for wrong in [
+        answering(&[&["SQLite"]]),
+        answering(&[&["SQLite", "Postgres"], &["Redis"]]),
+        answering(&[&["SQLite"], &[]]),
+        answering(&[&["SQLite"], &[" "]]),
+    ] {
+        let refused = host.refuses(answer(&person("ann"), &approval, wrong));
+        assert!(
+            matches!(refused, Rejection::BadAnswers { .. }),
+            "{refused:?}"
+        );
+    }
+    let given = answering(&[&["DuckDB"], &["Redis", "a, b"]]);
+    host.does(answer(&person("ann"), &approval, given.clone()));
+    let ending = host.state.find_approval(&approval).unwrap().ended.clone();
+    let told = ending.unwrap().ending.edited_input.clone().unwrap();
+    let told: serde_json::Value = serde_json::from_str(told.text()).unwrap();
+    assert_eq!(
+        told["answers"],
+        serde_json::json!({"Which store?": "DuckDB", "Which caches?": "Redis, \"a, b\""})
+    );
+    assert_eq!(told["questions"][0]["header"], "Store");
+    // The same answer again succeeds, another does not.
+    host.does(answer(&person("ann"), &approval, given));
+    let other = answering(&[&["SQLite"], &["Redis"]]);
+    let refused = host.refuses(answer(&person("ann"), &approval, other));
+    assert!(
+        matches!(refused, Rejection::AlreadyResolved(_)),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_closed_question_takes_one_of_its_choices_and_another_ask_takes_no_answers() {
+    let mut host = working();
+    let closed =
+        r#"{"questions":[{"question":"Go on?","options":[{"label":"yes"}],"freeText":false}]}"#;
+    let approval = host.ask(question_to_people(closed));
+    let refused = host.refuses(answer(&person("ann"), &approval, answering(&[&["maybe"]])));
+    assert!(
+        matches!(refused, Rejection::BadAnswers { .. }),
+        "{refused:?}"
+    );
+    host.does(answer(&person("ann"), &approval, answering(&[&["yes"]])));
+    let other = host.ask(ask_that_can_be_edited("8"));
+    let refused = host.refuses(answer(&person("ann"), &other, answering(&[&["yes"]])));
+    assert!(
+        matches!(refused, Rejection::BadAnswers { .. }),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn no_rule_answers_a_question_to_people() {
+    let mut host = working();
+    let mut asked = question_to_people(QUESTIONS);
+    asked.judged = Some(rules::judged(vec![rules::in_file(
+        Effect::Allow,
+        "AskUserQuestion",
+    )]));
+    let approval = host.ask(asked);
+    assert_eq!(host.shows(&approval), "pending on nobody");
+    let mut denied = question_to_people(QUESTIONS);
+    denied.tool_call = Some("8".to_owned());
+    denied.judged = Some(rules::judged(vec![rules::in_file(
+        Effect::Deny,
+        "AskUserQuestion",
+    )]));
+    let denied = host.ask(denied);
+    assert_eq!(host.shows(&denied), "Denied deny on nobody");
+}
+
+#[test]
+fn a_bypass_leaves_a_question_to_people_open() {
+    let mut host = working();
+    host.does(Input::SetBypass {
+        caller: person("ann"),
+        agent: AgentId::new("a"),
+        until: Some(host.now.plus_ms(60_000)),
+    });
+    let mut asked = question_to_people(QUESTIONS);
+    asked.judged = Some(rules::judged(vec![rules::part(Effect::Ask, None)]));
+    let approval = host.ask(asked);
+    assert_eq!(host.shows(&approval), "pending on nobody");
 }

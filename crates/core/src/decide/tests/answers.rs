@@ -18,6 +18,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         edited_input: Some(json("2")),
         stop: false,
         remember: Vec::new(),
+        answers: None,
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
     let resolved = ApprovalResolved {

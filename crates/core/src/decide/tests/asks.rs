@@ -244,6 +244,20 @@ fn a_key_cannot_stand_for_another_request() {
 }
 
 #[test]
+fn a_key_tells_options_apart_that_hold_newlines() {
+    let options = |options: &[&str]| AskRequest {
+        options: words(options),
+        ..keyed(&agent("bot"), "k")
+    };
+    let mut host = Host::new();
+    host.ask(options(&["approve", "no", "later"]));
+    let conflict = Rejection::IdempotencyConflict("k".to_owned());
+    for other in [&["approve", "no\nlater"][..], &["approve\nno", "later"]] {
+        assert_eq!(host.refuses(ask_input(options(other))), conflict);
+    }
+}
+
+#[test]
 fn an_approving_option_must_be_offered() {
     let mut host = Host::new();
     let asked = AskRequest {

@@ -4,11 +4,13 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, AnswerDelivery, ApprovalOutcome, Effect, ProcessKey, RunEnd, SpawnOptions,
-    TokenUsage, ToolStatus, TranscriptEntry, TurnEnded,
+    AgentReported, AnswerDelivery, ApprovalOutcome, Effect, GrantScope, ProcessKey,
+    PromptAttachment, RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptEntry, TurnEnded,
 };
 use crate::limits::PASSES_MAX;
-use crate::{Duty, ManagedAsk, ManagedInput, RunEvent, SpawnAgent};
+use crate::{
+    AskerScope, CreateGrant, Duty, GrantDraft, ManagedAsk, ManagedInput, RunEvent, SpawnAgent,
+};
 
 pub(super) fn id() -> AgentId {
     AgentId::new("a")
@@ -20,6 +22,7 @@ fn managed(input: ManagedInput) -> Input {
 
 fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input {
     managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        attachments: Vec::new(),
         caller: caller.clone(),
         id: id(),
         name: name.map(str::to_owned),
@@ -35,6 +38,7 @@ fn spawn_as(caller: &Caller, name: Option<&str>, prompt: Option<&str>) -> Input 
 
 pub(super) fn send(text: &str) -> Input {
     managed(ManagedInput::Prompt {
+        attachments: Vec::new(),
         caller: person("ann"),
         agent: id(),
         text: text.to_owned(),
@@ -130,7 +134,7 @@ pub(super) fn owed(host: &Host) -> Vec<String> {
     let duties = host.state.duties_of(&id());
     let words = duties.iter().map(|duty| match duty {
         Duty::Launch { run, .. } => format!("launch {run}"),
-        Duty::Prompt { turn, messages } => format!("prompt {turn} {messages:?}"),
+        Duty::Prompt { turn, messages, .. } => format!("prompt {turn} {messages:?}"),
         Duty::Interrupt { turn } => format!("interrupt {turn}"),
         Duty::Configure { revision, .. } => format!("configure {revision}"),
         Duty::Answer(approval) => format!("answer {}", host.shows(&approval.ask.id)),
@@ -194,6 +198,7 @@ fn only_operators_tell_agents_what_to_do() {
         Rejection::ObserverCannotChange
     );
     let own = ManagedInput::Prompt {
+        attachments: Vec::new(),
         caller: agent("a"),
         agent: id(),
         text: "more power".to_owned(),
@@ -211,6 +216,92 @@ fn names_are_unique_and_typable() {
         let spawn = spawn_as(&person("ann"), Some(bad), None);
         assert_eq!(host.refuses(spawn), Rejection::BadName(bad.to_owned()));
     }
+}
+
+fn spawn_labelled(team: &str) -> Input {
+    managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        attachments: Vec::new(),
+        caller: person("ann"),
+        id: id(),
+        name: None,
+        kind: "claude".to_owned(),
+        options: SpawnOptions {
+            agent: Some("claude".to_owned()),
+            cwd: "/srv".to_owned(),
+            labels: [("team".to_owned(), team.to_owned())].into(),
+            ..SpawnOptions::default()
+        },
+        prompt: None,
+    })))
+}
+
+#[test]
+fn labels_can_be_typed_and_rules_count_by_them() {
+    let mut host = Host::new();
+    for bad in ["", "-x", "a b", "a=b"] {
+        assert_eq!(
+            host.refuses(spawn_labelled(bad)),
+            Rejection::BadLabel(format!("team={bad}"))
+        );
+    }
+    host.does(spawn_labelled("web"));
+    for (grant, team) in [("web", "web"), ("api", "api")] {
+        host.does(Input::CreateGrant(CreateGrant {
+            caller: person("ann"),
+            id: GrantId::new(grant),
+            draft: GrantDraft {
+                rule: "Bash(ls)".to_owned(),
+                effect: Effect::Allow,
+                scope: GrantScope {
+                    labels: [("team".to_owned(), team.to_owned())].into(),
+                    ..GrantScope::default()
+                },
+                expires_in_ms: None,
+                uses: None,
+                origin: None,
+            },
+        }));
+    }
+    let counts = |grant: &str, agent: &str| {
+        let agent = AgentId::new(agent);
+        let asking = AskerScope {
+            agent: Some(&agent),
+            project: None,
+        };
+        host.state
+            .grant_counts(&GrantId::new(grant), asking, host.now)
+    };
+    assert!(counts("web", "a"));
+    assert!(!counts("api", "a"));
+    assert!(!counts("web", "unknown"));
+}
+
+#[test]
+fn only_people_attach_files() {
+    let mut host = working();
+    let file = PromptAttachment {
+        path: "/srv/a.png".to_owned(),
+        mime_type: "image/png".to_owned(),
+        bytes: 4,
+        sha256: "00".to_owned(),
+    };
+    let attach = |caller: Caller, count: usize| {
+        managed(ManagedInput::Prompt {
+            attachments: vec![file.clone(); count],
+            caller,
+            agent: id(),
+            text: "look".to_owned(),
+        })
+    };
+    let limit = limits::ATTACHMENTS_MAX;
+    let what = "attachments";
+    assert_eq!(
+        host.refuses(attach(person("ann"), limit + 1)),
+        Rejection::TooMany { what, limit }
+    );
+    host.does(attach(person("ann"), 1));
+    let (_, managed) = host.state.find_managed(&id()).unwrap();
+    assert_eq!(managed.queue[0].attachments, vec![file]);
 }
 
 #[test]
@@ -860,6 +951,7 @@ fn everybody_is_told_however_many_asks_end_at_once() {
     };
     let b = AgentId::new("b");
     host.does(managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        attachments: Vec::new(),
         id: b.clone(),
         ..*other
     }))));

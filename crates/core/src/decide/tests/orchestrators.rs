@@ -25,6 +25,7 @@ fn options(role: Option<AgentRole>) -> SpawnOptions {
 
 fn spawn(caller: &Caller, id: &str, options: SpawnOptions) -> Input {
     Input::Managed(ManagedInput::Spawn(Box::new(SpawnAgent {
+        attachments: Vec::new(),
         caller: caller.clone(),
         id: AgentId::new(id),
         name: Some(id.to_owned()),
@@ -96,6 +97,7 @@ fn kill(caller: &Caller, id: &str, children: Option<ChildrenPolicy>) -> Input {
 
 fn prompt(caller: &Caller, id: &str) -> Input {
     Input::Managed(ManagedInput::Prompt {
+        attachments: Vec::new(),
         caller: caller.clone(),
         agent: AgentId::new(id),
         text: "more".to_owned(),
@@ -235,6 +237,7 @@ fn a_note_begins_a_turn_of_one_that_rests() {
     assert_eq!(
         host.state.duties_of(&AgentId::new(LEAD)),
         [Duty::Prompt {
+            attachments: Vec::new(),
             turn: 2,
             messages: vec![text]
         }]
@@ -578,9 +581,11 @@ fn a_child_gets_no_more_than_its_parent_has() {
             .map(|&word| word.to_owned())
             .collect::<Vec<_>>()
     };
+    let labels = |team: &str| [("team".to_owned(), team.to_owned())].into();
     let lead = SpawnOptions {
         allowed_tools: words(&["Read", "Bash"]),
         disallowed_tools: words(&["WebFetch"]),
+        labels: labels("web"),
         ..options(Some(AgentRole::Orchestrator))
     };
     host.does(spawn(&person("ann"), LEAD, lead));
@@ -616,6 +621,7 @@ fn a_child_gets_no_more_than_its_parent_has() {
         cwd: "/srv/sub".to_owned(),
         mode: Some("plan".to_owned()),
         disallowed_tools: words(&["Edit"]),
+        labels: labels("admin"),
         parent: Some(AgentId::new("other")),
         env: vec![EnvVar {
             name: "A".to_owned(),
@@ -629,6 +635,7 @@ fn a_child_gets_no_more_than_its_parent_has() {
         parent: Some(AgentId::new(LEAD)),
         allowed_tools: words(&["Read", "Bash"]),
         disallowed_tools: words(&["Edit", "WebFetch"]),
+        labels: labels("web"),
         allowed_by: kept.allowed_by.clone(),
         ..fine.clone()
     };

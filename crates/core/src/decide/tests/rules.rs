@@ -250,6 +250,31 @@ fn an_answer_can_be_remembered_and_says_what_is() {
 }
 
 #[test]
+fn an_answer_after_the_first_saves_no_rule_and_says_so() {
+    let mut host = Host::new();
+    let id = host.ask(request(&agent("bot")));
+    let given = |resolution: &str, rule: &str| ApprovalAnswer {
+        resolution: resolution.to_owned(),
+        remember: vec![grants::draft(rule)],
+        ..ApprovalAnswer::default()
+    };
+    host.does(answer(&person("ann"), &id, given("approve", "Bash(ls)")));
+    let again = host.decide(answer(&person("ann"), &id, given("approve", "Bash(ls)")));
+    let expected = Decision {
+        events: vec![],
+        subject: DecisionSubject::Approval(id.clone()),
+    };
+    assert_eq!(again, Ok(expected));
+    for late in [given("approve", "Bash(make)"), given("deny", "Bash(ls)")] {
+        assert_eq!(
+            host.refuses(answer(&person("bob"), &id, late)).to_string(),
+            "approval 'ask-1' was already resolved as 'approve' by ann; no rule was saved"
+        );
+    }
+    assert_eq!(host.state.grants().len(), 1);
+}
+
+#[test]
 fn what_neither_allows_nor_denies_cannot_be_remembered() {
     let mut host = Host::new();
     let id = host.ask(AskRequest {

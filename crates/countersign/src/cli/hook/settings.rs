@@ -15,6 +15,9 @@ const TELLING: [&str; 4] = ["Notification", "Stop", "SessionStart", "SessionEnd"
 /// How long events may take that only tell, in seconds.
 const TELLING_SECONDS: u64 = 10;
 
+/// What the terminal shows while a hook waits for an answer.
+const STATUS_MESSAGE: &str = "Waiting for Countersign: answer with `countersign watch`";
+
 /// What our hooks look like.
 #[derive(Clone, Debug)]
 pub(super) struct HookSpec {
@@ -39,7 +42,13 @@ impl HookSpec {
             command.push_str(" || exit 2");
             group["matcher"] = "*".into();
         }
-        group["hooks"] = json!([{ "type": "command", "command": command, "timeout": timeout }]);
+        let mut hook = json!({ "type": "command", "command": command, "timeout": timeout });
+        if decides {
+            // Claude Code shows it while the hook runs. A hook has no other way to tell the person at the
+            // terminal where to answer: its output is read when it has ended.
+            hook["statusMessage"] = STATUS_MESSAGE.into();
+        }
+        group["hooks"] = json!([hook]);
         group
     }
 }
@@ -51,6 +60,8 @@ pub(super) type SettingsProblem = String;
 pub(super) fn install(text: Option<&str>, ours: &HookSpec) -> Result<String, SettingsProblem> {
     let mut now = match text {
         Some(text) if is_installed(text, ours)? => return Ok(text.to_owned()),
+        // Ours are taken out first: hooks of an earlier version or another path are replaced, and do
+        // not run twice.
         Some(text) => uninstall(text)?,
         None => None,
     };
@@ -75,11 +86,10 @@ pub(super) fn uninstall(text: &str) -> Result<Option<String>, SettingsProblem> {
 fn is_installed(text: &str, ours: &HookSpec) -> Result<bool, SettingsProblem> {
     let root = parse(text)?;
     let document: Value = serde_json::from_str(&text[root]).unwrap_or_default();
-    let has = |event: &str| {
+    Ok(DECIDING.into_iter().chain(TELLING).all(|event| {
         let groups = document["hooks"][event].as_array();
         groups.is_some_and(|groups| groups.contains(&ours.group(event)))
-    };
-    Ok(DECIDING.into_iter().chain(TELLING).all(has))
+    }))
 }
 
 fn parse(text: &str) -> Result<JsonSpan, SettingsProblem> {
@@ -96,6 +106,12 @@ fn parse(text: &str) -> Result<JsonSpan, SettingsProblem> {
 struct JsonContainer {
     span: JsonSpan,
     children: Vec<JsonSpan>,
+}
+
+impl JsonContainer {
+    fn insert(&self, text: &str, item: &str, line: &str) -> String {
+        spans::insert(text, &self.span, &self.children, item, line)
+    }
 }
 
 struct JsonObject {
@@ -145,46 +161,41 @@ fn add(text: Option<&str>, event: &str, ours: &HookSpec) -> Result<String, Setti
     };
     let layout = JsonLayout::of(text);
     let root = JsonObject::at(text, parse(text)?, "settings")?;
-    let put = |container: &JsonContainer, item: &str, depth| {
-        let place = (&container.span, container.children.as_slice());
-        spans::insert(text, place, item, (&layout, depth))
-    };
     let Some((_, hooks)) = root.find("hooks") else {
         let item = render(&json!({ event: [group] }), &layout, 1);
-        return Ok(put(&root.container, &format!("\"hooks\": {item}"), 1));
+        let item = format!("\"hooks\": {item}");
+        return Ok(root.container.insert(text, &item, &layout.line(1)));
     };
     let hooks = JsonObject::at(text, hooks, "`hooks`")?;
     let Some((_, groups)) = hooks.find(event) else {
         let item = render(&json!([group]), &layout, 2);
-        return Ok(put(&hooks.container, &format!("\"{event}\": {item}"), 2));
+        let item = format!("\"{event}\": {item}");
+        return Ok(hooks.container.insert(text, &item, &layout.line(2)));
     };
     let groups = list_at(text, groups, &format!("`hooks.{event}`"))?;
-    Ok(put(&groups, &render(&group, &layout, 3), 3))
+    let item = render(&group, &layout, 3);
+    Ok(groups.insert(text, &item, &layout.line(3)))
 }
 
 /// JSON in the file's own layout, its first line where it is put.
 fn render(value: &Value, layout: &JsonLayout, depth: usize) -> String {
     let inner = layout.line(depth + 1);
     let outer = layout.line(depth);
-    let joined = |parts: Vec<String>, open: char, close: char| {
-        format!(
-            "{open}{inner}{}{outer}{close}",
-            parts.join(&format!(",{inner}"))
-        )
-    };
-    match value {
+    let (open, parts, close): (_, Vec<String>, _) = match value {
         Value::Object(members) => {
-            let part = |(key, value): (&String, &Value)| {
-                format!("\"{key}\": {}", render(value, layout, depth + 1))
-            };
-            joined(members.iter().map(part).collect(), '{', '}')
+            let parts = members
+                .iter()
+                .map(|(key, value)| format!("\"{key}\": {}", render(value, layout, depth + 1)));
+            ('{', parts.collect(), '}')
         }
         Value::Array(items) => {
-            let part = |item| render(item, layout, depth + 1);
-            joined(items.iter().map(part).collect(), '[', ']')
+            let parts = items.iter().map(|item| render(item, layout, depth + 1));
+            ('[', parts.collect(), ']')
         }
-        other => other.to_string(),
-    }
+        other => return other.to_string(),
+    };
+    let parts = parts.join(&format!(",{inner}"));
+    format!("{open}{inner}{parts}{outer}{close}")
 }
 
 /// Where one of our commands is, from the outside in: each container and the child that leads there.
@@ -236,15 +247,16 @@ fn find_in_group(text: &str, group: &JsonSpan) -> Option<(JsonContainer, usize)>
     let group = JsonObject::at(text, group.clone(), "a group").ok()?;
     let (_, hooks) = group.find("hooks")?;
     let list = list_at(text, hooks, "a group").ok()?;
-    let is_ours = |span: &JsonSpan| {
+    let index = list.children.iter().position(|span| {
         let hook: Value = serde_json::from_str(&text[span.clone()]).unwrap_or_default();
         hook["command"].as_str().is_some_and(is_our_command)
-    };
-    let index = list.children.iter().position(is_ours)?;
+    })?;
     Some((list, index))
 }
 
 fn is_our_command(line: &str) -> bool {
+    // By its words: the program may be under any path, and options may follow. What only mentions it is
+    // not ours.
     let Ok(words) = args::split_command(line) else {
         return false;
     };

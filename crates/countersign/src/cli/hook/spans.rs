@@ -5,34 +5,31 @@
 //! object or list stands directly behind its bracket, without a blank; what stands alone behind a blank
 //! was put there together with its brackets, and leaves with them.
 
-use std::fmt;
 use std::ops::Range;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use crate::render::json::JsonMembers;
 
 /// A place in a text.
 pub(super) type JsonSpan = Range<usize>;
 
 /// What an object consists of, in order, with each value's place.
 pub(super) fn members(text: &str, object: &JsonSpan) -> Option<Vec<(String, JsonSpan)>> {
-    let part = &text[object.clone()];
-    let found: SpannedMembers<'_> = serde_json::from_str(part).ok()?;
-    let place = |(key, value): (String, &RawValue)| (key, place_in(text, value));
-    Some(found.0.into_iter().map(place).collect())
+    let found: JsonMembers<&RawValue> = serde_json::from_str(&text[object.clone()]).ok()?;
+    let spans = found.0.into_iter();
+    Some(
+        spans
+            .map(|(key, value)| (key, place_in(text, value)))
+            .collect(),
+    )
 }
 
 /// The places of a list's elements.
 pub(super) fn elements(text: &str, list: &JsonSpan) -> Option<Vec<JsonSpan>> {
-    let part = &text[list.clone()];
-    let found: Vec<&RawValue> = serde_json::from_str(part).ok()?;
-    Some(
-        found
-            .into_iter()
-            .map(|value| place_in(text, value))
-            .collect(),
-    )
+    let found: Vec<&RawValue> = serde_json::from_str(&text[list.clone()]).ok()?;
+    let spans = found.into_iter().map(|value| place_in(text, value));
+    Some(spans.collect())
 }
 
 /// The place of the whole document's value.
@@ -42,35 +39,9 @@ pub(super) fn whole(text: &str) -> Result<JsonSpan, serde_json::Error> {
 }
 
 fn place_in(text: &str, value: &RawValue) -> JsonSpan {
+    // A raw value borrows from `text`, so the distance of their addresses is its offset.
     let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + value.get().len()
-}
-
-struct SpannedMembers<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for SpannedMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Each<'a> {
-            type Value = SpannedMembers<'a>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(
-                self,
-                mut map: M,
-            ) -> Result<SpannedMembers<'a>, M::Error> {
-                let mut found = Vec::new();
-                while let Some(member) = map.next_entry::<String, &'a RawValue>()? {
-                    found.push(member);
-                }
-                Ok(SpannedMembers(found))
-            }
-        }
-        deserializer.deserialize_map(Each(std::marker::PhantomData))
-    }
 }
 
 /// How a text is laid out.
@@ -85,10 +56,10 @@ impl JsonLayout {
         let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let indented = text.lines().skip(1).find(|line| line.trim_start() != *line);
         let indent = indented.map(|line| line[..line.len() - line.trim_start().len()].to_owned());
-        let usable = |indent: &String| !indent.is_empty() && indent.len() <= 8;
+        let usable = indent.filter(|indent| !indent.is_empty() && indent.len() <= 8);
         Self {
             line_end,
-            indent: indent.filter(usable).unwrap_or_else(|| "  ".to_owned()),
+            indent: usable.unwrap_or_else(|| "  ".to_owned()),
         }
     }
 
@@ -98,19 +69,20 @@ impl JsonLayout {
     }
 }
 
-/// Puts `item`, an element or a member, at the end of what stands at `container`, whose children have
-/// the places `children`.
+/// Puts `item`, an element or a member, at the end of what stands at `container`. `line` begins a line
+/// at the depth of the item.
 pub(super) fn insert(
     text: &str,
-    (container, children): (&JsonSpan, &[JsonSpan]),
+    container: &JsonSpan,
+    children: &[JsonSpan],
     item: &str,
-    (layout, depth): (&JsonLayout, usize),
+    line: &str,
 ) -> String {
     let first = children.first().map_or(container.end, |child| child.start);
-    let spread = text[container.start..first].contains('\n');
+    let is_spread = text[container.start..first].contains('\n');
     let (at, before) = match children.last() {
         None => (container.start + 1, String::new()),
-        Some(last) if spread => (last.end, format!(",{}", layout.line(depth))),
+        Some(last) if is_spread => (last.end, format!(",{line}")),
         Some(last) => (last.end, ", ".to_owned()),
     };
     format!("{}{before}{item}{}", &text[..at], &text[at..])
@@ -179,7 +151,7 @@ mod tests {
         ] {
             let list = whole(text).unwrap();
             let before = elements(text, &list).unwrap();
-            let put = insert(text, (&list, &before), "\"x\"", (&layout, 1));
+            let put = insert(text, &list, &before, "\"x\"", &layout.line(1));
             let list = whole(&put).unwrap();
             let after = elements(&put, &list).unwrap();
             assert_eq!(after.len(), before.len() + 1, "{put}");

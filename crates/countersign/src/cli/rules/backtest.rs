@@ -42,16 +42,8 @@ pub(super) async fn backtest(common: &CommonArgs, args: BacktestArgs) -> Result<
         effect: Some(effect.into()),
         limit: args.limit,
     };
-    let result = common
-        .connect()
-        .await?
-        .call::<method::BacktestRule>(&params)
-        .await?;
-    if common.json {
-        output::print_json(&result)?;
-    } else {
-        output::print(&text(&result))?;
-    }
+    let result = common.call::<method::BacktestRule>(&params).await?;
+    common.print(&result, || text(&result))?;
     Ok(if result.contradicted.is_empty() {
         CliExit::Ok
     } else {
@@ -65,9 +57,8 @@ fn text(result: &BacktestResult) -> String {
         result.examined, result.settled, result.agreed
     );
     if result.already_settled_by_rules > 0 {
-        let count = result.already_settled_by_rules;
-        let asks = if count == 1 { "ask" } else { "asks" };
-        let _ = writeln!(text, "{count} {asks} had already been settled by a rule");
+        let asks = output::plural(result.already_settled_by_rules, "ask");
+        let _ = writeln!(text, "{asks} had already been settled by a rule");
     }
     if result.skipped_by_others > 0 {
         let count = result.skipped_by_others;

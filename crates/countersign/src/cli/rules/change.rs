@@ -8,7 +8,9 @@ use countersign_protocol::{
     AddRuleParams, FileRule, HostEffect, Reason, RemoveRuleParams, RulesParams, method,
 };
 
-use super::super::{agent_lookup, args};
+use super::super::args;
+use super::super::args::LabelArg;
+use super::super::remember::ScopeArg;
 use super::CommonArgs;
 use crate::client::HostClient;
 use crate::error::CliError;
@@ -21,7 +23,8 @@ use crate::{duration, output};
   countersign rules add 'Bash(cargo test:*)' --project
   countersign rules add 'Bash(git push:*)' --deny --agent builder
   countersign rules add 'WebFetch(domain:docs.rs)' --expires 30d --uses 100
-  countersign rules add 'Read(./src/**)' --session agent-1a2b3c
+  countersign rules add 'Read(./src/**)' --scope session --agent builder
+  countersign rules add 'Bash(npm test:*)' --label team=web
 
 Without a scope the rule applies everywhere. Open asks that it covers are answered at once. Put
 permanent rules into rules.toml, where they can be read and reviewed.")]
@@ -37,15 +40,18 @@ pub(crate) struct AddRuleArgs {
     /// Deny what it covers
     #[arg(long, group = "effect")]
     deny: bool,
-    /// Only for agents with this name
+    /// Only for agents with this name; with `--scope session`, for this agent until it ends
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Only in this project and its worktrees [DIR defaults to the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
-    /// Only for this agent, until it ends
-    #[arg(long, value_name = "AGENT")]
-    session: Option<String>,
+    /// Where the rule applies, as in `approve --remember` [default: project with --project, agent with --agent, else always]
+    #[arg(long)]
+    scope: Option<ScopeArg>,
+    /// Only for agents with this label; repeatable
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<LabelArg>,
     /// Time until it expires: 12h, 30d [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     expires: Option<Duration>,
@@ -65,25 +71,19 @@ pub(crate) struct RemoveRuleArgs {
 
 pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
-    let session = match &args.session {
-        Some(agent) => Some(agent_lookup::find_agent_id(&mut client, agent).await?),
-        None => None,
-    };
     let effect = match (args.ask, args.deny) {
         (true, _) => HostEffect::Ask,
         (_, true) => HostEffect::Deny,
         _ => HostEffect::Allow,
     };
-    let project = args
-        .project
-        .as_deref()
-        .map(|dir| args::absolute_folder(Some(dir)));
+    let reach = RuleReach::of(&args)?;
     let params = AddRuleParams {
         rule: args.rule,
         effect: Some(effect),
-        agent: args.agent,
-        project: project.transpose()?,
-        session,
+        agent: reach.agent,
+        project: reach.project,
+        session: reach.session,
+        labels: args::labels(args.labels)?,
         expires_in_ms: args.expires.map(duration::millis),
         uses: args.uses,
     };
@@ -103,6 +103,47 @@ pub(super) async fn add(common: &CommonArgs, args: AddRuleArgs) -> Result<CliExi
     Ok(CliExit::Ok)
 }
 
+/// Where a new rule applies.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RuleReach {
+    agent: Option<String>,
+    project: Option<String>,
+    session: Option<String>,
+}
+
+impl RuleReach {
+    fn of(args: &AddRuleArgs) -> Result<Self, CliError> {
+        let agent = args.agent.clone();
+        let project = args.project.as_deref();
+        let project = project.map(|dir| args::absolute_folder(Some(dir)));
+        let project = project.transpose()?;
+        let named = agent.is_some() || project.is_some();
+        match args.scope {
+            Some(ScopeArg::Always) if named => Err(CliError::usage(
+                "a rule that applies always is not for one agent or project",
+            )),
+            Some(ScopeArg::Agent | ScopeArg::Session) if agent.is_none() => {
+                Err(CliError::usage("this scope needs --agent"))
+            }
+            Some(ScopeArg::Session) => Ok(Self {
+                agent: None,
+                project,
+                session: agent,
+            }),
+            Some(ScopeArg::Project) if project.is_none() => Ok(Self {
+                agent,
+                project: Some(args::absolute_folder(None)?),
+                session: None,
+            }),
+            _ => Ok(Self {
+                agent,
+                project,
+                session: None,
+            }),
+        }
+    }
+}
+
 pub(super) async fn remove(common: &CommonArgs, args: RemoveRuleArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let params = RemoveRuleParams { id: args.id };
@@ -116,6 +157,7 @@ pub(super) async fn remove(common: &CommonArgs, args: RemoveRuleArgs) -> Result<
                 escape::line(&row.id)
             ))?;
         }
+        // People name rules by their text or place, too, and one in a file is not the host's to remove.
         Err(error) if error.reason() == Some(Reason::UnknownRule) => {
             return Err(find_in_files(&mut client, &params.id)
                 .await?
@@ -143,15 +185,10 @@ fn file_rule_error(row: &FileRule, word: &str) -> Option<CliError> {
     if row.rule.rule != word && !place.ends_with(word) {
         return None;
     }
-    Some(CliError::UnknownId {
-        what: format!(
-            "`{}` cannot be removed here: it is in {place}",
-            escape::line(&row.rule.rule)
-        ),
-        hint: Some(format!(
-            "edit {place}; changes apply as soon as the file is saved"
-        )),
-    })
+    let rule = escape::line(&row.rule.rule);
+    let error = CliError::unknown_id(format!("`{rule}` cannot be removed here: it is in {place}"));
+    let hint = format!("edit {place}; changes apply as soon as the file is saved");
+    Some(error.with_hint(hint))
 }
 
 #[cfg(test)]
@@ -161,8 +198,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_scope_needs_what_it_is_about() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            add: AddRuleArgs,
+        }
+        let reach = |words: &str| {
+            let words = words.split(' ').filter(|word| !word.is_empty());
+            let words = ["add", "Bash(ls)"].into_iter().chain(words);
+            let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+            RuleReach::of(&line.add)
+        };
+        let ann = || Some("ann".to_owned());
+        let of_agent = RuleReach {
+            agent: ann(),
+            ..RuleReach::default()
+        };
+        assert_eq!(reach("").unwrap(), RuleReach::default());
+        assert_eq!(reach("--agent ann").unwrap(), of_agent);
+        assert_eq!(reach("--scope agent --agent ann").unwrap(), of_agent);
+        let of_session = RuleReach {
+            session: ann(),
+            ..RuleReach::default()
+        };
+        assert_eq!(reach("--scope session --agent ann").unwrap(), of_session);
+        let here = reach("--scope project").unwrap();
+        assert_eq!(here, reach("--project").unwrap());
+        assert!(here.project.is_some());
+        for wrong in [
+            "--scope session",
+            "--scope agent",
+            "--scope always --agent x",
+        ] {
+            assert!(reach(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_rule_in_a_file_is_named_with_its_line() {
         let row = FileRule {
+            area: None,
             counts: true,
             rule: HostRule {
                 effect: "allow".into(),

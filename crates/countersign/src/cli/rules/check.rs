@@ -41,7 +41,7 @@ pub(crate) struct CheckArgs {
   countersign rules explain --input '{\"command\":\"ls\"}' --json
 
 Always exits with 0. A running host includes its remembered rules. Without a host only the rule files
-apply, and what projects allow does not, because it is unknown whether they are trusted.")]
+apply. What a project's file allows is then ignored, because it is unknown whether it is trusted.")]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     call: ToolCallArgs,
@@ -89,11 +89,11 @@ fn input_of(tool: &str, text: &[String]) -> Result<Option<Raw>, CliError> {
         _ => return Err(needs_input(tool)),
     };
     if text.is_empty() {
-        return Err(CliError::Usage {
-            what: "no command was given".into(),
-            hint: Some("give a command, like `countersign rules check 'git status'`".into()),
-        });
+        return Err(CliError::usage("no command was given")
+            .with_hint("give a command, like `countersign rules check 'git status'`"));
     }
+    // The shell has taken its quotes off, so only a command in one quoted argument is judged exactly as
+    // typed.
     let value: Value = json!({ key: text.join(" ") });
     let raw = serde_json::value::to_raw_value(&value)
         .map_err(|error| CliError::io("could not write JSON", error.into()))?;
@@ -101,10 +101,8 @@ fn input_of(tool: &str, text: &[String]) -> Result<Option<Raw>, CliError> {
 }
 
 fn needs_input(tool: &str) -> CliError {
-    CliError::Usage {
-        what: format!("the input of `{tool}` is not known"),
-        hint: Some("give it as JSON with --input".into()),
-    }
+    CliError::usage(format!("the input of `{tool}` is not known"))
+        .with_hint("give it as JSON with --input")
 }
 
 pub(super) async fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExit, CliError> {

@@ -35,8 +35,7 @@ struct BadCorpusLine {
 }
 
 pub(super) fn check(common: &CommonArgs, file: &Path) -> Result<CliExit, CliError> {
-    let bytes = std::fs::read(file)
-        .map_err(|source| CliError::io(format!("could not read `{}`", file.display()), source))?;
+    let bytes = std::fs::read(file).map_err(|source| CliError::file("read", file, source))?;
     let (judged, bad) = judge_all(&bytes);
     if common.json {
         for case in &judged {
@@ -48,12 +47,9 @@ pub(super) fn check(common: &CommonArgs, file: &Path) -> Result<CliExit, CliErro
     } else {
         output::print(&report(&judged, &bad))?;
     }
+    // After any other wrong verdict a person is still asked, or nothing runs.
     let failed = !bad.is_empty() || judged.iter().any(|case| case.wrong_allow);
-    Ok(if failed {
-        CliExit::Failure
-    } else {
-        CliExit::Ok
-    })
+    Ok(CliExit::failure_if(failed))
 }
 
 fn judge_all(bytes: &[u8]) -> (Vec<JudgedCase>, Vec<BadCorpusLine>) {
@@ -62,6 +58,7 @@ fn judge_all(bytes: &[u8]) -> (Vec<JudgedCase>, Vec<BadCorpusLine>) {
         if text.trim_ascii().is_empty() {
             continue;
         }
+        // Each line by itself, so that one that is not text does not cost the others.
         let case = std::str::from_utf8(text)
             .map_err(|error| error.to_string())
             .and_then(|text| CorpusCase::parse(text).map_err(|error| error.to_string()));
@@ -92,34 +89,33 @@ impl JudgedCase {
     fn is_missed_allow(&self) -> bool {
         !self.right && self.expect == Effect::Allow
     }
+
+    fn is_other_error(&self) -> bool {
+        !self.right && !self.wrong_allow && !self.is_missed_allow()
+    }
 }
 
 fn report(judged: &[JudgedCase], bad: &[BadCorpusLine]) -> String {
     let mut text = String::new();
-    let wrong = |case: &&JudgedCase| case.wrong_allow;
-    let missed = |case: &&JudgedCase| case.is_missed_allow();
-    let other = |case: &&JudgedCase| !case.right && !case.wrong_allow && !case.is_missed_allow();
-    let wrong_allows = section(&mut text, "wrong allows", judged.iter().filter(wrong));
-    let missed_allows = section(&mut text, "missed allows", judged.iter().filter(missed));
-    section(
-        &mut text,
-        "other wrong answers",
-        judged.iter().filter(other),
-    );
+    let cases = judged.iter();
+    let wrong = cases.clone().filter(|case| case.wrong_allow);
+    let missed = cases.clone().filter(|case| case.is_missed_allow());
+    let other = cases.filter(|case| case.is_other_error());
+    let wrong_allows = section(&mut text, "wrong allows", wrong);
+    let missed_allows = section(&mut text, "missed allows", missed);
+    section(&mut text, "other wrong answers", other);
     let _ = writeln!(text, "bad lines: {}", bad.len());
     for line in bad {
         let _ = writeln!(text, "  line {}: {}", line.line, escape::line(&line.error));
     }
     let right = judged.iter().filter(|case| case.right).count();
-    let count = |expected| judged.iter().filter(|case| case.expect == expected).count();
-    let allows = count(Effect::Allow);
+    let [allows, asks, denies] = [Effect::Allow, Effect::Ask, Effect::Deny]
+        .map(|expected| judged.iter().filter(|case| case.expect == expected).count());
     let _ = writeln!(
         text,
-        "\n{} cases (allow {allows}, ask {}, deny {}): {right} right ({}), {wrong_allows} wrong \
+        "\n{} cases (allow {allows}, ask {asks}, deny {denies}): {right} right ({}), {wrong_allows} wrong \
          allows, {} of {allows} allows allowed, {missed_allows} missed",
         judged.len(),
-        count(Effect::Ask),
-        count(Effect::Deny),
         percent(right, judged.len()),
         allows - missed_allows,
     );

@@ -1,21 +1,13 @@
 //! `rules import`: the rules of other tools as ours.
-//!
-//! Invariant: a file is written only if it is understood whole afterwards, and never half.
 
-use std::fmt::Write as _;
-use std::io;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use countersign_daemon::foreign_policy;
-use countersign_protocol::{NoParams, method};
-use countersign_rules::{
-    DroppedRule, FileKind, ForeignPolicy, ForeignTool, ImportedRules, RuleEntry,
-    import as carry_over, parse_file,
-};
+use countersign_rules::{DroppedRule, ForeignTool, ImportedRules, import as carry_over};
 use serde_json::json;
 
-use super::CommonArgs;
+use super::{CommonArgs, refuse_agents, report_broken, user_file};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::paths::HostPaths;
@@ -78,47 +70,17 @@ pub(super) async fn import(common: &CommonArgs, args: &ImportArgs) -> Result<Cli
     let imported = carry_over(&policies);
     let broken = report_broken(&policies);
     show(common, &imported)?;
+    // Half an import may lack the rules that deny, so one file that is not understood stops all of it.
     if broken && args.write {
-        return Err(CliError::Failed {
-            what: "a file was not understood; nothing was written".into(),
-            hint: Some("fix it, or choose other tools with --from".into()),
-        });
+        return Err(
+            CliError::failed("a file was not understood; nothing was written")
+                .with_hint("fix it, or choose other tools with --from"),
+        );
     }
     if args.write {
         write(&config.user_file, &imported)?;
     }
-    Ok(if broken {
-        CliExit::Failure
-    } else {
-        CliExit::Ok
-    })
-}
-
-/// Agents make no rules: a host that runs says whether we are one.
-async fn refuse_agents(common: &CommonArgs) -> Result<(), CliError> {
-    match common.connect().await {
-        Ok(mut client) => {
-            client.call::<method::Status>(&NoParams {}).await?;
-            Ok(())
-        }
-        Err(CliError::NoHost { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn report_broken(policies: &[ForeignPolicy]) -> bool {
-    let broken = policies
-        .iter()
-        .filter_map(|policy| Some((policy.tool, policy.broken.as_deref()?)));
-    let mut any = false;
-    for (tool, why) in broken {
-        any = true;
-        output::print_message(format_args!(
-            "not understood: rules of {tool}: {}",
-            escape::line(why)
-        ));
-    }
-    any
+    Ok(CliExit::failure_if(broken))
 }
 
 fn show(common: &CommonArgs, imported: &ImportedRules) -> Result<(), CliError> {
@@ -156,95 +118,15 @@ fn left_out(dropped: &DroppedRule) -> String {
 }
 
 fn write(file: &Path, imported: &ImportedRules) -> Result<(), CliError> {
-    let old = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(source) => {
-            let what = format!("could not read `{}`", file.display());
-            return Err(CliError::io(what, source));
-        }
-    };
-    let name = file.display().to_string();
-    let Some((new, count)) = append_rules(&old, &imported.toml, &name)? else {
+    let name = file.display();
+    let old = user_file::load(file)?;
+    let extended = user_file::append_rules(&old, &imported.toml, &name.to_string())?;
+    let Some(extended) = extended else {
         output::print_message(format_args!("{name} already contains all of them"));
         return Ok(());
     };
-    replace_file(file, &new)
-        .map_err(|source| CliError::io(format!("could not write `{name}`"), source))?;
-    output::print_message(format_args!("added {count} rules to {name}"));
+    user_file::replace(file, &extended.text)?;
+    let count = output::plural(extended.added, "rule");
+    output::print_message(format_args!("added {count} to {name}"));
     Ok(())
-}
-
-/// The file with the rules that it lacks at its end, and how many those are.
-fn append_rules(
-    old: &str,
-    imported: &str,
-    name: &str,
-) -> Result<Option<(String, usize)>, CliError> {
-    let read = |text: &str, name: &str| {
-        parse_file(text, name, FileKind::User).map_err(|problems| CliError::Failed {
-            what: format!("nothing was written\n{problems}"),
-            hint: Some("fix the file first".into()),
-        })
-    };
-    let known = read(old, name)?.entries;
-    let is_known = |entry: &RuleEntry| {
-        known.iter().any(|known| {
-            known.agent.is_none()
-                && (known.effect, known.rule.text()) == (entry.effect, entry.rule.text())
-        })
-    };
-    let found = read(imported, "import")?.entries;
-    let added: Vec<_> = found.iter().filter(|entry| !is_known(entry)).collect();
-    if added.is_empty() {
-        return Ok(None);
-    }
-    let mut text = old.to_owned();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    for entry in &added {
-        let quoted = toml::Value::String(entry.rule.text().to_owned());
-        let _ = write!(text, "\n[[rule]]\n{} = {quoted}\n", entry.effect.as_str());
-    }
-    read(&text, name)?;
-    Ok(Some((text, added.len())))
-}
-
-/// Under another name first, so that a host never reads half a file.
-fn replace_file(file: &Path, text: &str) -> io::Result<()> {
-    // Through a link, so that the file of somebody's dotfiles stays the one that counts.
-    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let unfinished = file.with_extension("toml.new");
-    std::fs::write(&unfinished, text)?;
-    std::fs::rename(&unfinished, &file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_new_is_added_at_the_end() {
-        let old = "allow = [\"Bash(ls)\"]";
-        let imported = "allow = [\"Bash(ls)\", \"Bash(git status:*)\"]\ndeny = [\"Bash(rm:*)\"]\n";
-        let (text, count) = append_rules(old, imported, "rules.toml").unwrap().unwrap();
-        assert_eq!(
-            (text.as_str(), count),
-            (
-                "allow = [\"Bash(ls)\"]\n\n[[rule]]\nallow = \"Bash(git status:*)\"\n\n\
-                 [[rule]]\ndeny = \"Bash(rm:*)\"\n",
-                2
-            )
-        );
-        assert_eq!(append_rules(&text, imported, "rules.toml").unwrap(), None);
-    }
-
-    #[test]
-    fn a_broken_file_is_left_as_it_is() {
-        assert!(append_rules("allow = [", "allow = [\"Bash(ls)\"]", "rules.toml").is_err());
-    }
 }

@@ -9,7 +9,6 @@ use super::super::args;
 use super::CommonArgs;
 use crate::error::CliError;
 use crate::exit::CliExit;
-use crate::output::WARNING;
 use crate::render::{approvals, escape, rules};
 use crate::{duration, output};
 
@@ -29,20 +28,16 @@ pub(super) async fn list(common: &CommonArgs, args: ListRulesArgs) -> Result<Cli
     let params = RulesParams {
         cwd: Some(args::absolute_folder(args.cwd.as_deref())?),
     };
-    let rules = common
-        .connect()
-        .await?
-        .call::<method::Rules>(&params)
-        .await?;
+    let rules = common.call::<method::Rules>(&params).await?;
     if common.json {
         output::print_json(&rules)?;
         return Ok(CliExit::Ok);
     }
     for warning in warnings(&rules) {
-        output::print_message(format_args!("{WARNING}{warning}{WARNING:#}"));
+        output::print_warning(warning);
     }
     if rules.files.is_empty() && rules.grants.is_empty() {
-        output::print_message("no rules: every action asks");
+        output::print_message("no rules: every action becomes an ask");
         return Ok(CliExit::Ok);
     }
     output::print(&text(&rules, duration::now(), output::list_width()))?;
@@ -83,10 +78,10 @@ fn text(rules: &RulesResult, now: Time, width: usize) -> String {
 
 fn file_row(row: &FileRule) -> Vec<String> {
     let effect = row.rule.effect;
-    let effect = if row.counts {
-        effect.to_string()
-    } else {
-        format!("{effect} (no effect)")
+    let effect = match row.area {
+        _ if !row.counts => format!("{effect} (no effect)"),
+        Some(area) => format!("{effect} ({area} only)"),
+        None => effect.to_string(),
     };
     let rule = escape::line(&row.rule.rule).into_owned();
     vec![effect, rule, rules::location(&row.rule)]
@@ -114,6 +109,7 @@ mod tests {
     fn rules_are_listed_with_where_they_stand_and_what_they_did() {
         let rules = RulesResult {
             files: vec![FileRule {
+                area: None,
                 counts: false,
                 rule: HostRule {
                     effect: "allow".into(),

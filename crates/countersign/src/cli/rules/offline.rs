@@ -6,7 +6,6 @@ use countersign_rules::{ToolRequest, Verdict, assess, explain as in_words, judge
 use serde_json::Value;
 
 use crate::error::CliError;
-use crate::output::WARNING;
 use crate::paths::HostPaths;
 use crate::render::escape;
 use crate::{output, rule_files};
@@ -17,8 +16,8 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
     let rules = book.rules_for(params.cwd.as_deref());
     for (file, _) in &rules.untrusted {
         let file = escape::line(file);
-        output::print_message(format_args!(
-            "{WARNING}no effect without a host, which knows whether it is trusted: {file}{WARNING:#}"
+        output::print_warning(format_args!(
+            "no effect without a host, which knows whether it is trusted: {file}"
         ));
     }
     let input: Option<Value> = params
@@ -45,10 +44,10 @@ fn to_wire(verdict: &Verdict) -> Result<HostVerdict, CliError> {
 
 fn not_understood(error: RulebookError) -> CliError {
     match error {
-        RulebookError::Rules(problems) => CliError::Failed {
-            what: format!("the rules were not understood\n{problems}"),
-            hint: Some("fix the file; until then no host starts".into()),
-        },
+        RulebookError::Rules(problems) => {
+            CliError::failed(format!("the rules were not understood\n{problems}"))
+                .with_hint("fix the file; until then no host starts")
+        }
         RulebookError::Watch(source) => CliError::io("could not watch the rule files", source),
     }
 }

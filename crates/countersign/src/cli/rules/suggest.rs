@@ -24,11 +24,7 @@ pub(super) async fn suggest(common: &CommonArgs, args: SuggestArgs) -> Result<Cl
     let params = SuggestRulesParams {
         approval_id: args.approval,
     };
-    let found = common
-        .connect()
-        .await?
-        .call::<method::SuggestRules>(&params)
-        .await?;
+    let found = common.call::<method::SuggestRules>(&params).await?;
     if common.json {
         output::print_json(&found)?;
         return Ok(CliExit::Ok);
@@ -37,18 +33,11 @@ pub(super) async fn suggest(common: &CommonArgs, args: SuggestArgs) -> Result<Cl
         output::print_message("no rule to suggest");
     }
     if !found.candidates.is_empty() {
-        let rows: Vec<_> = found
-            .candidates
-            .iter()
-            .map(|row| {
-                let (rule, note) = (escape::line(&row.rule), escape::line(&row.note));
-                vec![
-                    (row.part + 1).to_string(),
-                    rule.into_owned(),
-                    note.into_owned(),
-                ]
-            })
-            .collect();
+        let rows = found.candidates.iter().map(|row| {
+            let (rule, note) = (escape::line(&row.rule), escape::line(&row.note));
+            vec![(row.part + 1).to_string(), rule.into(), note.into()]
+        });
+        let rows: Vec<_> = rows.collect();
         let heading = ["PART", "RULE", "NOTE"];
         output::print(&output::columns(&heading, &rows, output::list_width()))?;
     }
@@ -59,14 +48,14 @@ pub(super) async fn suggest(common: &CommonArgs, args: SuggestArgs) -> Result<Cl
 }
 
 fn mined(rules: &[MinedRule], now: Time, width: usize) -> String {
-    let row = |row: &MinedRule| {
+    let rows = rules.iter().map(|row| {
         vec![
             row.allowed.to_string(),
             duration::age(now, row.last_at),
             escape::line(&row.rule).into_owned(),
             escape::line(&row.examples.join("; ")).into_owned(),
         ]
-    };
-    let rows: Vec<_> = rules.iter().map(row).collect();
+    });
+    let rows: Vec<_> = rows.collect();
     output::columns(&["ALLOWED", "LAST", "RULE", "LIKE"], &rows, width)
 }

@@ -1,6 +1,5 @@
 //! `rules trust`: a project's rule file may loosen, exactly as it was shown.
 
-use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -38,11 +37,7 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
     let params = RulesParams {
         cwd: Some(cwd.clone()),
     };
-    let rules = common
-        .connect()
-        .await?
-        .call::<method::Rules>(&params)
-        .await?;
+    let rules = common.call::<method::Rules>(&params).await?;
     if rules.untrusted.is_empty() {
         output::print_message(format_args!("no untrusted file in {cwd}"));
         return Ok(CliExit::Ok);
@@ -50,8 +45,7 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
     for file in &rules.untrusted {
         // The digest is taken before anything is shown, and only that content is trusted: an edit
         // in between makes the host ignore it.
-        let content = std::fs::read(file)
-            .map_err(|source| CliError::io(format!("could not read `{file}`"), source))?;
+        let content = std::fs::read(file).map_err(|source| CliError::file("read", file, source))?;
         let digest = countersign_core::hex(&Sha256::digest(&content));
         output::print_message(format_args!("{} allows:", escape::line(file)));
         output::print(&allowing(file, &content))?;
@@ -63,8 +57,9 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
             file: file.clone(),
             digest,
         };
-        let mut client = common.connect().await?;
-        client.call::<method::TrustRules>(&params).await?;
+        // A new connection for each file: the host may have closed one that was silent while the person
+        // read.
+        common.call::<method::TrustRules>(&params).await?;
         output::print_message(format_args!("{} is trusted as it is", escape::line(file)));
     }
     Ok(CliExit::Ok)
@@ -74,33 +69,24 @@ fn confirm_trust(yes: bool) -> Result<bool, CliError> {
     if yes {
         return Ok(true);
     }
-    if !io::stdin().is_terminal() {
-        return Err(CliError::Usage {
-            what: "not a terminal: confirm with --yes".into(),
-            hint: Some("read the file first".into()),
-        });
-    }
-    output::print_message("Trust this? [y/N]");
-    args::read_confirmation()
+    args::confirm("Trust this?").map_err(|error| error.with_hint("read the file first"))
 }
 
 /// What the content allows, or all of it where that cannot be told: the other tools' files.
 fn allowing(file: &str, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
-    let whole = || escape::block(&text).into_owned() + "\n";
-    if !Path::new(file).ends_with(PROJECT_FILE) {
-        return whole();
-    }
-    let Ok(parsed) = parse_file(&text, file, FileKind::Project) else {
-        return whole();
+    // Only our own format is understood well enough to leave the rest of a file out.
+    let parsed = Some(&*text)
+        .filter(|_| Path::new(file).ends_with(PROJECT_FILE))
+        .and_then(|text| parse_file(text, file, FileKind::Project).ok());
+    let Some(parsed) = parsed else {
+        return escape::block(&text).into_owned() + "\n";
     };
-    let allows = parsed
-        .entries
-        .iter()
-        .filter(|entry| entry.effect == Effect::Allow)
-        .map(|entry| {
-            let line = entry.origin.line.unwrap_or_default();
-            format!("  {line:>4}  allow {}\n", escape::line(entry.rule.text()))
-        });
-    allows.collect()
+    let entries = parsed.entries.iter();
+    let allows = entries.filter(|entry| entry.effect == Effect::Allow);
+    let lines = allows.map(|entry| {
+        let line = entry.origin.line.unwrap_or_default();
+        format!("  {line:>4}  allow {}\n", escape::line(entry.rule.text()))
+    });
+    lines.collect()
 }

@@ -103,6 +103,8 @@ fn the_limit_is_the_configured_one() {
     let document: Value = serde_json::from_str(&place.text()).unwrap();
     let hook = &document["hooks"]["PreToolUse"][0]["hooks"][0];
     assert_eq!(hook["timeout"], 45);
+    let status = hook["statusMessage"].as_str().unwrap();
+    assert!(status.contains("countersign watch"), "{status}");
     let line = hook["command"].as_str().unwrap();
     assert!(
         line.ends_with("hook claude --timeout 45 || exit 2"),
@@ -110,6 +112,7 @@ fn the_limit_is_the_configured_one() {
     );
     let line = &document["hooks"]["Stop"][0]["hooks"][0];
     assert_eq!(line["timeout"], 10);
+    assert_eq!(line.get("statusMessage"), None);
 }
 
 #[test]

@@ -172,7 +172,7 @@ async fn a_person_who_runs_it_by_hand_does_not_become_an_agent() {
     let (word, reason) = decision(&ended.out);
     assert_eq!(word, "ask");
     assert!(
-        reason.contains("no agent runs this hook: it was started by a person's shell"),
+        reason.contains("this hook was not run by an agent: it was started by a person's shell"),
         "{reason}"
     );
     assert_eq!(shown(&mut wire).await, Vec::<[String; 3]>::new());

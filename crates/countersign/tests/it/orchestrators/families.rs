@@ -43,7 +43,7 @@ async fn what_becomes_of_children_has_to_be_said() {
     assert_eq!(states(&mut family).await, idle);
 
     let (code, said) = family.cli(&["kill", "boss", "--children", "keep"]);
-    assert_eq!((code, said.as_str()), (Some(0), "ending boss…\n"));
+    assert_eq!((code, said.as_str()), (Some(0), "boss ended\n"));
     rested(&mut family.wire, &boss).await;
     let kept = expected([("ann", "idle"), ("bea", "idle"), ("boss", "stopped")]);
     assert_eq!(states(&mut family).await, kept);

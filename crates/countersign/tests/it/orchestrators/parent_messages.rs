@@ -118,3 +118,17 @@ async fn a_letter_comes_once_wherever_in_its_life_the_host_is_killed() {
         told_once(point).await;
     }
 }
+
+#[tokio::test]
+async fn a_note_of_an_agent_without_an_orchestrator_reaches_people() {
+    let mut family = Family::begin(&[]).await;
+    family.boss.tells("half way", None).await;
+    let inbox = family.cli(&["inbox"]).1;
+    let note = inbox.lines().find(|line| line.starts_with("- "));
+    let words: Vec<&str> = note.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words[1], "note", "{inbox}");
+    assert_eq!(words[3..], ["boss", "half", "way"], "{inbox}");
+    let logs = family.cli(&["logs", "boss"]).1;
+    assert!(logs.contains("! note to you: half way\n"), "{logs}");
+    family.end().await;
+}

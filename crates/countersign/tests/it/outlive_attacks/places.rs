@@ -26,9 +26,12 @@ async fn a_host_on_copied_files_leaves_the_agents_to_the_one_that_runs_them() {
     assert!(copied.unwrap().status.success());
     let (code, said) = say(&copy, &["up", "--detach", "--no-listen"]);
     assert_eq!(code, Some(0), "{said}");
-    let listed = command(&copy).args(["ls", "--json"]).output().unwrap();
+    let listed = command(&copy)
+        .args(["ls", "--all", "--json"])
+        .output()
+        .unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-    assert_eq!(listed[0]["state"], "stopped", "{listed}");
+    assert_eq!(listed["agents"][0]["state"], "stopped", "{listed}");
     let (code, said) = say(&copy, &["down", "--all"]);
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = say(&copy, &["down", "--all"]);

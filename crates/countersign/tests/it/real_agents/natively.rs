@@ -199,7 +199,7 @@ async fn a_fork_goes_on_from_where_the_other_stands() {
     let ask = stage.ask(&ann).await;
     stage.approve(&ask);
     stage.turn_ended(&ann, 1).await;
-    let fork = ["agents", "fork", "ann", "--json", "--name", "bob"];
+    let fork = ["fork", "ann", "--json", "--name", "bob"];
     let row = stage.ok(&[&fork[..], &[&say("Forked.")]].concat());
     let row: Value = serde_json::from_str(&row).unwrap();
     let bob = Actor {
@@ -242,7 +242,7 @@ async fn an_agent_without_a_session_to_begin_from_is_not_forked() {
         };
         let actor = stage.spawn_idle("ann");
         stage.ok(&["wait", "ann", "--timeout", WAIT]);
-        let refused = stage.run(&["agents", "fork", "ann"]);
+        let refused = stage.run(&["fork", "ann"]);
         assert!(!refused.status.success(), "{refused:?}");
         let words = String::from_utf8(refused.stderr).unwrap();
         assert!(words.contains(why), "{words}");

@@ -78,7 +78,7 @@ async fn is_on_record(family: &mut Family, second: &str, [ann, cody]: [&Actor; 2
     let [question] = questions.as_array().unwrap().as_slice() else {
         panic!("{questions}");
     };
-    let by = json!({ "agent_id": boss, "name": boss, "role": "agent" });
+    let by = json!({ "agent_id": boss, "name": "boss", "role": "agent" });
     assert_eq!(
         (
             &question["agent_id"],

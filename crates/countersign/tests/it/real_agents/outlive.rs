@@ -105,7 +105,7 @@ async fn two_asks_are_answered_at_the_next_host(mut stage: Stage) {
     match stage.kind {
         RealAgent::Claude | RealAgent::ClaudeCode => two_reads(&mut stage).await,
         RealAgent::Codex => two_commands(&mut stage).await,
-        RealAgent::Example | RealAgent::Defect => two_agents(&mut stage).await,
+        _ => two_agents(&mut stage).await,
     }
 }
 
@@ -292,3 +292,25 @@ macro_rules! outlived_by {
 }
 
 outlived_by! { claude_acp Claude; claude ClaudeCode; codex Codex; defect Defect; }
+
+/// Agents of which fewer stories are told here: their commands do not tell how far they are.
+macro_rules! asked_of {
+    ($($module:ident $agent:ident;)+) => {
+        $(
+            mod $module {
+                use countersign_testkit::real::RealAgent;
+
+                use super::Stage;
+
+                outlived_by!(@ $agent
+                    an_ask_is_approved_at_the_next_host
+                    an_ask_is_denied_at_the_next_host
+                    a_turn_is_interrupted_at_the_next_host
+                    two_asks_are_answered_at_the_next_host
+                );
+            }
+        )+
+    };
+}
+
+asked_of! { gemini Gemini; opencode Opencode; }

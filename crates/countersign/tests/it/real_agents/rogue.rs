@@ -145,7 +145,7 @@ async fn an_orchestrator_allows_what_its_ceiling_covers_and_nothing_else() {
     let rule = ["ceiling", "boss", "--rule", "Bash(touch made)"];
     family.stage.ok(&rule);
     let row = boss_allows(&mut family, &ask, 3).await;
-    let by = json!({ "agent_id": family.boss.id, "name": family.boss.id, "role": "agent" });
+    let by = json!({ "agent_id": family.boss.id, "name": family.boss.name, "role": "agent" });
     assert_eq!(
         (&row["state"], &row["resolved_by"]),
         (&json!("allowed"), &by)
@@ -160,7 +160,7 @@ async fn an_orchestrator_allows_what_its_ceiling_covers_and_nothing_else() {
     stage.turn_ended(&ann, 1).await;
     assert!(!ann.has("other"));
     for words in [
-        "may settle nothing: a person gives it a ceiling first",
+        "may answer no asks: a person must give it a ceiling first",
         "its ceiling does not cover it, so a person decides",
     ] {
         assert!(stage.model_received(words), "{words}");

@@ -47,7 +47,7 @@ async fn what_a_rule_denies_never_runs(kind: RealAgent) {
         return;
     };
     // One that ends its turn when it is denied gets each command in a turn of its own.
-    let prompts: Vec<String> = if kind == RealAgent::Codex {
+    let prompts: Vec<String> = if told::ends_turn_when_denied(kind) {
         let one = |command| told::script(&json!([{ "shell": command }]));
         WRAPPED.into_iter().map(one).collect()
     } else {
@@ -103,4 +103,7 @@ macro_rules! ruled {
     };
 }
 
-ruled! { claude_acp Claude; claude ClaudeCode; codex Codex; defect Defect; }
+ruled! {
+    claude_acp Claude; claude ClaudeCode; codex Codex; defect Defect; gemini Gemini;
+    opencode Opencode;
+}

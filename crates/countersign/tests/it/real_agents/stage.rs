@@ -147,7 +147,8 @@ impl Stage {
         let recipe = self.kind.prepare(&home, self.model.port).unwrap();
         let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
         let (line, cwd) = (line.join(" "), work.to_str().unwrap());
-        let mut words = vec!["spawn", "--json", "--name", name, "--cwd", cwd];
+        // A host that is to kill itself may end before the agent is ready.
+        let mut words = vec!["spawn", "--json", "--no-wait", "--name", name, "--cwd", cwd];
         words.extend(["--command", &line, "--protocol", self.kind.protocol()]);
         let env: Vec<String> = recipe.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
         words.extend(env.iter().flat_map(|pair| ["--env", pair]));

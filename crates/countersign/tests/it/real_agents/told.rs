@@ -71,6 +71,11 @@ pub(super) fn stop_when_denied(kind: RealAgent) -> &'static str {
     }
 }
 
+/// Whether a denial ends the turn, so that what else the script says is not done.
+pub(super) fn ends_turn_when_denied(kind: RealAgent) -> bool {
+    matches!(kind, RealAgent::Codex | RealAgent::Opencode)
+}
+
 /// How a turn ends that was interrupted while an ask was open.
 pub(super) fn stop_when_asked_and_interrupted(kind: RealAgent) -> &'static str {
     match kind {
@@ -117,7 +122,8 @@ pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
             "tokens_out",
         ],
         RealAgent::Codex => &["context_size", "context_used"],
-        RealAgent::Example | RealAgent::Defect => &[],
+        RealAgent::Opencode => &["tokens_in", "tokens_out"],
+        RealAgent::Example | RealAgent::Defect | RealAgent::Gemini => &[],
     }
 }
 

@@ -27,6 +27,7 @@ impl RecordedAsks {
     pub(in crate::driver) async fn load(service: &Service, agent: &AgentId) -> Self {
         let agent = agent.clone();
         let read = service.read_state(move |view| Self::find(view, &agent));
+        // If the loop does not answer, no ask counts as open: its request is cancelled, not served.
         read.await.unwrap_or_default()
     }
 
@@ -78,6 +79,7 @@ impl ClientRequests {
             line: waiting.line,
         };
         match (waiting.ask, waiting.want) {
+            // The earlier host may have served it; to repeat one of these does no harm.
             (None, Some(want)) if is_terminal_request(&want) => self.serve_terminal(request, want),
             // Its answer comes as a duty, sooner or later.
             (Some(ask), _) if asks.waiting.contains(&ask) => {}

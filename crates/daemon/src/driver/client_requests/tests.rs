@@ -56,6 +56,25 @@ async fn a_file_that_an_earlier_host_may_have_written_is_not_written_again() {
 }
 
 #[tokio::test]
+async fn an_uncertain_write_stays_unknown_at_the_next_host() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    let ask = run.approve().await;
+    let claimed = &run.link.claimed;
+    claimed.lock().unwrap().insert(WriteId::Line(40));
+    run.performer().perform(&mut run.duties().await);
+    run.confirm_all_and_lose_settlements().await;
+
+    let next = run.continue_at_next_host();
+    next.performer().perform(&mut next.duties().await);
+    next.finish().await;
+    let delivery = delivery_of(&next.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Unknown);
+}
+
+#[tokio::test]
 async fn a_request_whose_ask_is_no_longer_open_is_cancelled() {
     let run = TestRun::start().await;
     std::fs::write(run.path("x"), "text").unwrap();

@@ -3,7 +3,7 @@
 use countersign_agents::adapter::{
     ClientRequest, ClientRequestError, PermissionAnswer, PermissionAsk, RequestId,
 };
-use countersign_core::limits::{AGENT_WISHES_MAX, MANAGED_ASK_TIMEOUT_MS};
+use countersign_core::limits::{CLIENT_REQUESTS_MAX, MANAGED_ASK_TIMEOUT_MS};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
 use crate::crash;
@@ -63,7 +63,8 @@ impl OutputReader {
             opened: None,
             started: false,
         };
-        // Known before it is asked: a rule may answer at once, and the answer must find the request.
+        // Known before it is asked: a rule may answer at once, and the answer must find the
+        // request.
         self.parts
             .connection
             .lock()
@@ -81,7 +82,7 @@ impl OutputReader {
     /// An ask that the loop refused to open is denied, with the reason.
     fn deny_unasked(&self, request: &RequestId, ask: &ApprovalId, error: &ServiceError) {
         let answer = PermissionAnswer::Deny {
-            message: Some(format!("this could not be asked: {error}")),
+            message: Some(format!("permission could not be requested: {error}")),
             stop: false,
         };
         let connection = &self.parts.connection;
@@ -104,8 +105,9 @@ impl OutputReader {
             requests.serve_terminal(request, want);
             return Ok(());
         }
+        // Counted before it is described: describing opens the file, which this bounds.
         let asked = self.parts.connection.lock().count_asked_requests();
-        let described = if asked >= AGENT_WISHES_MAX {
+        let described = if asked >= CLIENT_REQUESTS_MAX {
             let message = "too many requests wait for an answer".to_owned();
             Err(ClientRequestError::Failed(message))
         } else {
@@ -147,7 +149,7 @@ impl OutputReader {
             // Its answer comes as a duty.
             Ok(_) => {}
             Err(AskError::Refused(error)) => {
-                let message = format!("this could not be asked: {error}");
+                let message = format!("permission could not be requested: {error}");
                 requests.send_response(request, Err(ClientRequestError::NotPermitted(message)));
             }
             Err(AskError::Lost) => return Err(LinkLost),
@@ -174,6 +176,8 @@ impl OutputReader {
                 crash::point("ask_acknowledged");
                 Ok(reply)
             }
+            // The loop has decided, so the agent can be told. Any other error may be the store's;
+            // the line is then read again over the next link.
             Err(error @ ServiceError::Rejected(_)) => Err(AskError::Refused(error)),
             Err(error) => {
                 tracing::warn!(agent = %self.parts.key.agent, %error, "an ask was not recorded");

@@ -144,6 +144,7 @@ fn exited(run: u32) -> Input {
 
 fn prompt() -> Input {
     Input::Managed(ManagedInput::Prompt {
+        attachments: Vec::new(),
         caller: caller(Role::Operator),
         agent: id(),
         text: "go".to_owned(),
@@ -270,6 +271,7 @@ impl Hand {
     fn with_agent() -> Self {
         let mut hand = Self::new();
         let spawn = SpawnAgent {
+            attachments: Vec::new(),
             caller: caller(Role::Operator),
             id: id(),
             name: None,

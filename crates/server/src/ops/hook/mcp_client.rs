@@ -1,5 +1,5 @@
-//! Agents that the host did not start and that start our server of tools themselves: whoever starts it
-//! is the root of that agent, exactly as for hooks.
+//! Agents that the host did not start and that start `countersign mcp` themselves. The process that
+//! starts it is the root of the agent, exactly as for hooks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 
-/// What an agent is called that said nothing of itself.
+/// The kind of these agents, and the name of one whose directory is not known.
 const KIND: &str = "mcp-client";
 
-/// The agent that is at the other end: one known by descent, or a new one whose root is marked first.
+/// The agent at the other end: one known by descent, or a new one whose root is marked first.
 pub(crate) async fn register_mcp_client(
     state: &ServerState,
     connection: &Arc<CallerConnection>,
@@ -29,27 +29,29 @@ pub(crate) async fn register_mcp_client(
     if let Some(known) = known(state, connection).await? {
         return Ok(known);
     }
+    // The lock of the hooks: a session may call a hook and this server at the same time, and must
+    // become one agent.
     let _alone = state.hook_waiters.registering.lock().await;
-    // Another call of the same process may have been first.
     if let Some(known) = known(state, connection).await? {
         return Ok(known);
     }
     let root = state.authenticator.find_agent_root(connection).await?;
     let root = root.map_err(|why| {
-        let words = format!("no agent starts this server: {why}");
-        ApiError::refused(Reason::AgentNotAllowed, words)
+        let message = format!("this MCP server was not started by an agent: {why}");
+        ApiError::refused(Reason::AgentNotAllowed, message)
     })?;
     watch::sweep(state).await;
     let id = new_mcp_agent_id();
+    // Marked before it is registered: if registering fails, the process is still not a person.
     state.authenticator.mark_process(&id, root).await?;
     register(state, &id, root).await?;
-    Ok(caller_of(&id))
+    Ok(caller_of(&state.service, &id))
 }
 
 async fn known(state: &ServerState, connection: &Arc<CallerConnection>) -> Result<Option<Caller>> {
     let identity = state.authenticator.identify(connection, None).await?;
     let agent = identity.principal.agent();
-    Ok(agent.map(caller_of))
+    Ok(agent.map(|agent| caller_of(&state.service, agent)))
 }
 
 async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result<()> {
@@ -64,7 +66,7 @@ async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
         ..AgentProfile::new(id.clone(), name.chars().take(64).collect::<String>())
     };
-    let caller = caller_of(id);
+    let caller = caller_of(&state.service, id);
     let registered = state
         .service
         .register_agent(RegisterAgent { caller, profile });
@@ -72,7 +74,7 @@ async fn register(state: &ServerState, id: &AgentId, root: ProcessKey) -> Result
     Ok(())
 }
 
-/// Where it works, as the kernel says.
+/// The working directory of a process, if it can be shown.
 fn folder_of(root: ProcessKey) -> Option<PathBuf> {
     let folder = std::fs::read_link(format!("/proc/{}/cwd", root.pid)).ok()?;
     let is_text = folder

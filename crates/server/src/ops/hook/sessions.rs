@@ -1,7 +1,7 @@
 //! Which agent a hook speaks for: one known by descent, or a new one whose root is marked first.
 //!
-//! Invariant: an id belongs to one living root at a time. What a session calls itself only chooses
-//! among ids that are free.
+//! Invariant: an id belongs to one living root at a time. The id of a session only chooses among
+//! agent ids that are free.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use countersign_core::event::{AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
 use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent};
-use countersign_daemon::procfs;
+use countersign_daemon::{Service, procfs};
 use countersign_protocol::{HookParams, Reason};
 use serde_json::{Value, json};
 
 use super::super::Result;
-use super::{Tool, by_the_socket_alone, watch};
+use super::{HookedTool, by_the_socket_alone, watch};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, agent_principal};
@@ -25,19 +25,19 @@ const ID_CHARS: usize = 8;
 /// A session's id: a UUID, and some room.
 const SESSION_BYTES_MAX: usize = 100;
 
-/// Under which an agent's metadata says how it was found, if no hook found it.
+/// The field of an agent's metadata that says how it was found, if not by a hook.
 pub(super) const OUTSIDE: &str = "found_by";
 
-/// Who a hook turned out to speak for.
-pub(super) enum Known {
+/// The agent that a hook speaks for.
+pub(super) enum HookCaller {
     /// An agent that the host runs.
     Managed(AgentId),
-    /// Any other.
-    External(Box<Session>),
+    /// An agent that the host did not start.
+    External(Box<HookSession>),
 }
 
 /// A session that the host did not start.
-pub(super) struct Session {
+pub(super) struct HookSession {
     pub(super) caller: Caller,
     pub(super) agent: Agent,
     /// Whether the agent is this session, and not one that started it.
@@ -47,74 +47,79 @@ pub(super) struct Session {
 pub(super) async fn find(
     state: &ServerState,
     connection: &Arc<CallerConnection>,
-    tool: Tool,
+    tool: HookedTool,
     params: &HookParams,
-) -> Result<Known> {
+) -> Result<HookCaller> {
     if !connection.is_unix() {
         return Err(by_the_socket_alone());
     }
     if params.session_id.is_empty() || params.session_id.len() > SESSION_BYTES_MAX {
-        let words = "a session's id has between 1 and 100 bytes";
-        return Err(ApiError::plain(Reason::InvalidParams, words));
+        let message = "a session's id has between 1 and 100 bytes";
+        return Err(ApiError::plain(Reason::InvalidParams, message));
     }
     if let Some(known) = find_known(state, connection, tool, params).await? {
         return Ok(known);
     }
     let _alone = state.hook_waiters.registering.lock().await;
-    // Another hook of the same session may have been first.
+    // Another hook of the same session may have registered it while this one waited for the lock.
     if let Some(known) = find_known(state, connection, tool, params).await? {
         return Ok(known);
     }
     let root = state.authenticator.find_agent_root(connection).await?;
     let root = root.map_err(|why| {
-        let words = format!("no agent runs this hook: {why}");
-        ApiError::refused(Reason::AgentNotAllowed, words)
+        let message = format!("this hook was not run by an agent: {why}");
+        ApiError::refused(Reason::AgentNotAllowed, message)
     })?;
+    // Frees ids and places in the list that sessions which ended still have.
     watch::sweep(state).await;
     let id = free_id(state, tool, params, root)?;
+    // Marked before anything else is done for it: from here on no process of this session can
+    // answer, also if registering fails.
     state.authenticator.mark_process(&id, root).await?;
     let session = register(state, tool, params, id, root).await?;
-    Ok(Known::External(Box::new(session)))
+    Ok(HookCaller::External(Box::new(session)))
 }
 
 /// The agent by descent, if there is one.
 async fn find_known(
     state: &ServerState,
     connection: &Arc<CallerConnection>,
-    tool: Tool,
+    tool: HookedTool,
     params: &HookParams,
-) -> Result<Option<Known>> {
+) -> Result<Option<HookCaller>> {
     let identity = state.authenticator.identify(connection, None).await?;
     let Some(id) = identity.principal.agent().cloned() else {
         return Ok(None);
     };
     let root = state.authenticator.find_agent_root(connection).await?;
     let Some(agent) = state.service.find_agent(&id) else {
-        // It used a token and never said what it is.
+        // A process with an agent's token that has not registered itself.
         let Ok(root) = root else { return Ok(None) };
         let session = register(state, tool, params, id, root).await?;
-        return Ok(Some(Known::External(Box::new(session))));
+        return Ok(Some(HookCaller::External(Box::new(session))));
     };
     if agent.managed.is_some() {
-        return Ok(Some(Known::Managed(id)));
+        return Ok(Some(HookCaller::Managed(id)));
     }
     let own_root = root.ok().filter(|root| is_root_of(&agent, *root));
+    // One process can have several sessions one after the other, as after `/clear`. The agent stays
+    // the same and takes over the new session's id.
     if let Some(root) = own_root
         && session_of(&agent).as_deref() != Some(params.session_id.as_str())
     {
         let session = register(state, tool, params, id, root).await?;
-        return Ok(Some(Known::External(Box::new(session))));
+        return Ok(Some(HookCaller::External(Box::new(session))));
     }
-    Ok(Some(Known::External(Box::new(Session {
-        caller: caller_of(&id),
+    Ok(Some(HookCaller::External(Box::new(HookSession {
+        caller: caller_of(&state.service, &id),
         agent,
         is_own: own_root.is_some(),
     }))))
 }
 
-pub(super) fn caller_of(agent: &AgentId) -> Caller {
+pub(super) fn caller_of(service: &Service, agent: &AgentId) -> Caller {
     Caller {
-        principal: agent_principal(agent.clone()),
+        principal: agent_principal(service, agent.clone()),
         client: None,
     }
 }
@@ -144,11 +149,11 @@ fn is_root_of(agent: &Agent, root: ProcessKey) -> bool {
 
 async fn register(
     state: &ServerState,
-    tool: Tool,
+    tool: HookedTool,
     params: &HookParams,
     id: AgentId,
     root: ProcessKey,
-) -> Result<Session> {
+) -> Result<HookSession> {
     let cwd = params.cwd.as_deref();
     let folder = cwd.filter(|cwd| cwd.starts_with('/') && cwd.len() <= PATH_BYTES_MAX);
     let name = folder.and_then(|folder| Path::new(folder).file_name());
@@ -165,14 +170,14 @@ async fn register(
         metadata: Json::from_value(&metadata).map_err(|error| ApiError::invalid(&error))?,
         ..AgentProfile::new(id.clone(), name.chars().take(64).collect::<String>())
     };
-    let caller = caller_of(&id);
-    let registered = state.service.register_agent(RegisterAgent {
-        caller: caller.clone(),
+    let registering = RegisterAgent {
+        caller: caller_of(&state.service, &id),
         profile,
-    });
-    let (agent, _) = registered.await?;
-    Ok(Session {
-        caller,
+    };
+    let (agent, _) = state.service.register_agent(registering).await?;
+    Ok(HookSession {
+        // Anew: only now the agent has a name.
+        caller: caller_of(&state.service, &id),
         agent,
         is_own: true,
     })
@@ -181,7 +186,7 @@ async fn register(
 /// An id made from the session's, that no other living root has.
 fn free_id(
     state: &ServerState,
-    tool: Tool,
+    tool: HookedTool,
     params: &HookParams,
     root: ProcessKey,
 ) -> Result<AgentId> {
@@ -200,22 +205,20 @@ fn free_id(
             return Ok(id);
         }
     }
-    let words = "too many sessions whose ids begin alike";
-    Err(ApiError::refused(Reason::TooMany, words))
+    let message = "too many sessions with ids that begin with the same characters";
+    Err(ApiError::refused(Reason::TooMany, message))
 }
 
 fn is_free(state: &ServerState, id: &AgentId, params: &HookParams, root: ProcessKey) -> bool {
     let found = state.service.find_agent(id);
-    // The same session in another process is the same agent; anything else under the name is not.
+    // A resumed session is the same agent in another process. Any other session with the same
+    // beginning of its id is not.
     let session = Some(params.session_id.as_str());
     if found.is_some_and(|agent| session_of(&agent).as_deref() != session) {
         return false;
     }
+    // A session that claims the id of a living one gets another id, and not that one's grants.
     let mut processes = state.service.processes_of(id);
-    processes.retain(|process| *process != root && lives(*process));
+    processes.retain(|process| *process != root && procfs::exists(*process));
     processes.is_empty()
-}
-
-pub(super) fn lives(process: ProcessKey) -> bool {
-    procfs::exists(process)
 }

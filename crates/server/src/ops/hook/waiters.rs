@@ -1,5 +1,5 @@
-//! What hooks need to know of each other while the host runs: which tool call has asked at its own
-//! terminal by now, and who is just being registered.
+//! What hooks share while the host runs: which asks the prompts of tools have claimed, and the lock
+//! under which sessions are registered.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,23 +11,23 @@ use tokio_util::task::TaskTracker;
 
 use crate::ServerState;
 
-/// Shared by all hooks of a host.
 #[derive(Default)]
 pub(crate) struct HookWaiters {
     claims: Mutex<VecDeque<(ApprovalId, String)>>,
-    /// Held while a session is registered, so that its first two hooks make one agent.
+    /// Held while a session is registered, so that its first two hooks register one agent.
     pub(super) registering: tokio::sync::Mutex<()>,
     pub(super) tasks: TaskTracker,
 }
 
 impl HookWaiters {
-    /// Takes an ask for the prompt of one tool call. False if another prompt has it.
+    /// Claims an ask for the prompt with this request id. False if another prompt has claimed it.
     pub(super) fn claim(&self, approval: &ApprovalId, request: &str) -> bool {
         let mut claims = self.claims();
         let earlier = claims.iter().find(|(claimed, _)| claimed == approval);
         if let Some((_, by)) = earlier {
             return by == request;
         }
+        // A claim matters for `HOOK_JOIN_MS` only, and the oldest are long past that.
         if claims.len() == HOOK_CLAIMS_KEPT {
             claims.pop_front();
         }
@@ -35,7 +35,7 @@ impl HookWaiters {
         true
     }
 
-    /// Whether a prompt other than this one has the ask.
+    /// Whether another prompt than this one has claimed the ask.
     pub(super) fn is_claimed(&self, approval: &ApprovalId, request: &str) -> bool {
         let claims = self.claims();
         claims
@@ -47,8 +47,8 @@ impl HookWaiters {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hook has left the ask to its tool's own prompt. If that does not come and wait for the same
-    /// ask, nobody is there to hear an answer.
+    /// Leaves an ask open for the prompt of its tool, and withdraws it if no prompt claims it in
+    /// time: an answer would then reach nobody.
     pub(super) fn leave_to_prompt(state: &Arc<ServerState>, caller: Caller, approval: ApprovalId) {
         let waiting = state.clone();
         state.hook_waiters.tasks.spawn(async move {
@@ -64,50 +64,71 @@ impl HookWaiters {
     }
 }
 
-/// Takes an ask back. One that ended meanwhile stays as it ended.
+/// Withdraws an ask. One that ended meanwhile stays as it ended.
 pub(super) async fn withdraw(
     state: &ServerState,
     caller: Caller,
     approval: ApprovalId,
-    words: &str,
+    message: &str,
 ) {
     let withdrawn = state
         .service
-        .cancel_approval(caller, approval, Some(words.to_owned()));
+        .cancel_approval(caller, approval, Some(message.to_owned()));
     drop(withdrawn.await);
 }
 
-/// Takes the ask back if whoever waits for it leaves before it was answered.
-pub(super) struct Waiter {
-    left: Option<(Arc<ServerState>, Caller, ApprovalId)>,
+/// What becomes of an ask whose hook leaves before it has an answer.
+#[derive(Clone, Copy)]
+pub(super) enum AbandonedAsk {
+    IsWithdrawn,
+    /// The tool's own prompt takes it over, or it is withdrawn after all.
+    IsLeftToPrompt,
 }
 
-impl Waiter {
-    pub(super) fn new(state: &Arc<ServerState>, caller: &Caller, approval: &ApprovalId) -> Self {
+/// Withdraws an ask, or leaves it to the prompt, when it is dropped before the wait for the ask has
+/// ended.
+pub(super) struct HookWaiter {
+    left: Option<(Arc<ServerState>, Caller, ApprovalId)>,
+    abandoned: AbandonedAsk,
+}
+
+impl HookWaiter {
+    pub(super) fn new(
+        state: &Arc<ServerState>,
+        caller: &Caller,
+        approval: &ApprovalId,
+        abandoned: AbandonedAsk,
+    ) -> Self {
         Self {
             left: Some((state.clone(), caller.clone(), approval.clone())),
+            abandoned,
         }
     }
 
-    /// The wait is over, or the host is: the ask stays.
+    /// The wait or the host has ended, and the ask stays as it is.
     pub(super) fn stays(mut self) {
         self.left = None;
     }
 }
 
-impl Drop for Waiter {
+impl Drop for HookWaiter {
     fn drop(&mut self) {
         let Some((state, caller, approval)) = self.left.take() else {
             return;
         };
-        // A host that ends drops its waiters too; the next one is asked again.
+        // A host that ends drops its waiters too. The ask stays open, and the hook sends its
+        // request to the next host.
         if state.shutdown.is_cancelled() {
+            return;
+        }
+        if matches!(self.abandoned, AbandonedAsk::IsLeftToPrompt) {
+            HookWaiters::leave_to_prompt(&state, caller, approval);
             return;
         }
         let tasks = state.hook_waiters.tasks.clone();
         tasks.spawn(async move {
-            let words = "the session no longer waits for an answer";
-            withdraw(&state, caller, approval, words).await;
+            let message = "the session no longer waits for an answer";
+            withdraw(&state, caller, approval, message).await;
         });
     }
 }
@@ -118,17 +139,17 @@ mod tests {
 
     #[test]
     fn a_prompt_keeps_what_it_claimed_and_others_do_not_get_it() {
-        let desk = HookWaiters::default();
+        let waiters = HookWaiters::default();
         let one = ApprovalId::new("approval-1");
-        assert!(!desk.is_claimed(&one, ""));
-        assert!(desk.claim(&one, "a"));
-        assert!(desk.claim(&one, "a"));
-        assert!(!desk.claim(&one, "b"));
-        assert!(desk.is_claimed(&one, "b"));
-        assert!(!desk.is_claimed(&one, "a"));
+        assert!(!waiters.is_claimed(&one, ""));
+        assert!(waiters.claim(&one, "a"));
+        assert!(waiters.claim(&one, "a"));
+        assert!(!waiters.claim(&one, "b"));
+        assert!(waiters.is_claimed(&one, "b"));
+        assert!(!waiters.is_claimed(&one, "a"));
         for number in 0..HOOK_CLAIMS_KEPT {
-            assert!(desk.claim(&ApprovalId::new(format!("other-{number}")), "c"));
+            assert!(waiters.claim(&ApprovalId::new(format!("other-{number}")), "c"));
         }
-        assert!(!desk.is_claimed(&one, "b"));
+        assert!(!waiters.is_claimed(&one, "b"));
     }
 }

@@ -1,5 +1,5 @@
-//! Sessions that ended without a word: their agents are said to have stopped, and the oldest of those
-//! that ended leave the list.
+//! Sessions whose process ended without calling a hook: their agents are set to stopped, and the
+//! oldest of those that ended leave the list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use countersign_core::event::BaseState;
 use countersign_core::limits::{GONE_AGENTS_KEPT, HOOK_SWEEP_MS};
 use countersign_core::{Agent, Caller};
+use countersign_daemon::procfs;
 
 use super::super::Result;
-use super::sessions::{caller_of, lives, was_found};
+use super::sessions::{caller_of, was_found};
 use super::{asking, set_base};
 use crate::ServerState;
 
-/// Looks again and again until the host ends.
+/// Sweeps at intervals until the host ends.
 pub(crate) async fn watch(state: Arc<ServerState>) {
     loop {
         sweep(&state).await;
@@ -24,7 +25,7 @@ pub(crate) async fn watch(state: Arc<ServerState>) {
     }
 }
 
-/// Looks once. What could not be done is done the next time.
+/// Sweeps once. What fails is done the next time.
 pub(super) async fn sweep(state: &ServerState) {
     if let Err(error) = try_sweep(state).await {
         tracing::warn!(?error, "sessions that ended were not all looked at");
@@ -39,13 +40,14 @@ async fn try_sweep(state: &ServerState) -> Result<()> {
         .collect();
     for agent in hooked.iter().filter(|agent| !agent.base.is_terminal()) {
         let processes = state.service.processes_of(agent.id());
-        if processes.into_iter().any(lives) {
+        if processes.into_iter().any(procfs::exists) {
             continue;
         }
+        // Before its state is set, because what is open is part of the state that is shown.
         asking::withdraw_all(state, agent, "the session's process is gone").await;
-        let words = Some("its process ended without a word".to_owned());
-        let caller = caller_of(agent.id());
-        set_base(state, &caller, agent, BaseState::Stopped, words).await?;
+        let message = Some("its process ended without a word".to_owned());
+        let caller = caller_of(&state.service, agent.id());
+        set_base(state, &caller, agent, BaseState::Stopped, message).await?;
     }
     make_room(state, hooked).await
 }
@@ -55,10 +57,15 @@ async fn make_room(state: &ServerState, mut ended: Vec<Agent>) -> Result<()> {
     ended.sort_by_key(|agent| agent.updated_at);
     let surplus = ended.len().saturating_sub(GONE_AGENTS_KEPT);
     for agent in ended.into_iter().take(surplus) {
+        // A session can be over while its process lives, and the next event of that process belongs
+        // to the same agent.
         let processes = state.service.processes_of(agent.id());
-        if !processes.into_iter().any(lives) {
+        if !processes.into_iter().any(procfs::exists) {
             let id = agent.id().clone();
-            state.service.unregister_agent(caller_of(&id), id).await?;
+            state
+                .service
+                .unregister_agent(caller_of(&state.service, &id), id)
+                .await?;
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! One question to the kernel, one answer: `SOCK_DIAG_BY_FAMILY` for exactly one TCP socket.
+//! A client of `sock_diag`: `SOCK_DIAG_BY_FAMILY` for exactly one TCP socket.
 //!
-//! The layouts are those of `linux/netlink.h` and `linux/inet_diag.h`: a header of 16 bytes, then `inet_diag_req_v2` or
-//! `inet_diag_msg`. Ports and addresses are in network order, the rest in this machine's.
+//! The layouts are those of `linux/netlink.h` and `linux/inet_diag.h`: a header of 16 bytes, then
+//! `inet_diag_req_v2` or `inet_diag_msg`. Ports and addresses are in network order, the rest in
+//! this machine's.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -38,7 +39,8 @@ pub(super) struct SockDiagClient {
 }
 
 impl SockDiagClient {
-    /// Nothing if there is no such socket, if no process has it open, or if the kernel cannot be asked.
+    /// `None` if there is no such socket, if no process has it open, or if the kernel cannot be
+    /// asked.
     pub(super) fn find(&mut self, here: SocketAddr, there: SocketAddr) -> Option<SocketFacts> {
         self.sequence = self.sequence.wrapping_add(1);
         let socket = match self.socket.take() {
@@ -49,9 +51,11 @@ impl SockDiagClient {
         let question = ask(here, &pair, self.sequence);
         send(&socket, &question, SendFlags::empty()).ok()?;
         let mut answer = [0; 512];
-        // The kernel answers before `send` returns.
+        // The kernel answers before `send` returns, so an answer that is not there yet never comes,
+        // and waiting for it would block every other caller.
         let (_, length) = recv(&socket, &mut answer, RecvFlags::DONTWAIT).ok()?;
-        // Kept only after a whole exchange: a late answer must not meet the next question.
+        // Kept only after a complete exchange. After an error a new socket is used, so that a late
+        // answer is not taken for the answer to the next question.
         self.socket = Some(socket);
         parse_answer(answer.get(..length)?, &pair, self.sequence)
     }
@@ -97,15 +101,16 @@ fn ask(here: SocketAddr, pair: &[u8; PAIR_BYTES], sequence: u32) -> Vec<u8> {
     question.extend(sequence.to_ne_bytes());
     question.extend(0_u32.to_ne_bytes());
     question.extend([family, IPPROTO_TCP, 0, 0]);
+    // idiag_states: whatever state the connection is in.
     question.extend(u32::MAX.to_ne_bytes());
     question.extend(pair);
+    // idiag_if: on any interface.
     question.extend(0_u32.to_ne_bytes());
-    // INET_DIAG_NOCOOKIE.
+    // INET_DIAG_NOCOOKIE: the cookie is what we want to know.
     question.extend([0xff; 8]);
     question
 }
 
-/// An answer about another pair is refused: where nothing is connected, the kernel answers with whoever listens.
 fn parse_answer(answer: &[u8], pair: &[u8; PAIR_BYTES], sequence: u32) -> Option<SocketFacts> {
     let (fixed, attributes) = answer.split_first_chunk::<ANSWER_BYTES>()?;
     let kind = u16::from_ne_bytes(read(fixed, 4)?);
@@ -113,6 +118,8 @@ fn parse_answer(answer: &[u8], pair: &[u8; PAIR_BYTES], sequence: u32) -> Option
     if kind != SOCK_DIAG_BY_FAMILY || answered != sequence {
         return None;
     }
+    // If nothing is connected with these addresses, the kernel answers with a socket that listens
+    // on the port, which may be any process's.
     let named = &fixed[PAIR_START..PAIR_START + PAIR_BYTES];
     if named != pair && named != to_mapped(pair) {
         return None;
@@ -124,6 +131,7 @@ fn parse_answer(answer: &[u8], pair: &[u8; PAIR_BYTES], sequence: u32) -> Option
         cookie: Some(u64::from_ne_bytes(read(fixed, COOKIE_START)?)),
         cgroup: find_cgroup(attributes),
     };
+    // A socket that no process has open any more still exists until its last packets are sent.
     (inode != 0).then_some(facts)
 }
 
@@ -135,7 +143,7 @@ fn find_cgroup(mut attributes: &[u8]) -> Option<u64> {
         if kind == INET_DIAG_CGROUP_ID {
             return Some(u64::from_ne_bytes(value.try_into().ok()?));
         }
-        // Each begins at a multiple of four.
+        // Attributes are aligned to four bytes (NLA_ALIGN); `length` does not count the padding.
         attributes = attributes.get(length.next_multiple_of(4)..)?;
     }
 }

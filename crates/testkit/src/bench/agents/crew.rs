@@ -6,8 +6,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::PATIENCE;
-use crate::bench::{Connection, Frame, Target};
+use crate::bench::Target;
+use crate::wire::Connection;
+
+/// How long one call waits for an agent, below what a reply may take; and how often it is repeated.
+const WAIT_MS: u64 = 50_000;
+const WAITS_MAX: usize = 6;
 
 pub(super) struct Crew {
     connection: Connection,
@@ -19,7 +23,7 @@ pub(super) struct Crew {
 impl Crew {
     pub(super) async fn begin(target: &Target, countersign: &Path) -> Result<Self> {
         Ok(Self {
-            connection: Connection::open(target).await?,
+            connection: target.connect().await?,
             program: countersign.canonicalize()?,
             folder: tempfile::tempdir()?,
             members: Vec::new(),
@@ -43,7 +47,7 @@ impl Crew {
             let params = json!({
                 "name": name, "cwd": folder, "command": [self.program, "demo", "agent"], "prompt": "hello",
             });
-            let spawned = self.call("host.spawn_agent", &params).await?;
+            let spawned = self.connection.call("host.spawn_agent", &params).await?;
             let id = spawned["id"].as_str().context("an agent has an id")?;
             self.members.push((id.to_owned(), folder));
         }
@@ -61,33 +65,31 @@ impl Crew {
     pub(super) async fn one_does(&mut self, index: usize, steps: &Value) -> Result<()> {
         let message = format!("<script>{steps}</script>");
         let params = json!({ "agent_id": self.id(index), "message": message });
-        self.call("host.prompt_agent", &params).await?;
+        self.connection.call("host.prompt_agent", &params).await?;
         Ok(())
     }
 
     pub(super) async fn interrupt(&mut self, index: usize) -> Result<()> {
         let params = json!({ "agent_id": self.id(index) });
-        self.call("host.interrupt_agent", &params).await?;
+        self.connection
+            .call("host.interrupt_agent", &params)
+            .await?;
         Ok(())
     }
 
     /// Waits until nobody has anything to do.
     pub(super) async fn rest(&mut self) -> Result<()> {
-        let all: Vec<usize> = (0..self.len()).collect();
-        for index in all {
+        for index in 0..self.len() {
             self.one_rests(index).await?;
         }
         Ok(())
     }
 
     pub(super) async fn one_rests(&mut self, index: usize) -> Result<()> {
-        let wait = PATIENCE.as_millis();
-        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
-        let params = json!({ "agent_id": self.id(index), "timeout_ms": wait });
-        let found = self.call("host.wait_idle", &params).await?;
+        let found = self.wait_idle(index).await?;
         let state = &found["agents"][0]["state"];
         ensure!(
-            found["idle"] == true && state == "idle",
+            found["reached"] == true && state == "idle",
             "an agent should be idle: {found:.500}"
         );
         Ok(())
@@ -97,12 +99,22 @@ impl Crew {
     pub(super) async fn leave(&mut self) -> Result<()> {
         for index in 0..self.len() {
             let params = json!({ "agent_id": self.id(index) });
-            self.call("host.kill_agent", &params).await?;
-            let wait = u64::try_from(PATIENCE.as_millis()).unwrap_or(u64::MAX);
-            let params = json!({ "agent_id": self.id(index), "timeout_ms": wait });
-            self.call("host.wait_idle", &params).await?;
+            self.connection.call("host.kill_agent", &params).await?;
+            self.wait_idle(index).await?;
         }
         Ok(())
+    }
+
+    async fn wait_idle(&mut self, index: usize) -> Result<Value> {
+        let params = json!({ "agent_id": self.id(index), "timeout_ms": WAIT_MS });
+        let mut found = Value::Null;
+        for _ in 0..WAITS_MAX {
+            found = self.connection.call("host.wait_agents", &params).await?;
+            if found["reached"] == true {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// What an agent said, put together, and in how many rows that is stored.
@@ -110,7 +122,7 @@ impl Crew {
         let (mut said, mut rows, mut after) = (String::new(), 0, Value::Null);
         loop {
             let params = json!({ "agent_id": self.id(index), "after": after, "limit": 50 });
-            let page = self.call("host.transcript", &params).await?;
+            let page = self.connection.call("host.transcript", &params).await?;
             for part in page["parts"].as_array().into_iter().flatten() {
                 rows += 1;
                 let entries = part["entries"].as_array().into_iter().flatten();
@@ -127,12 +139,5 @@ impl Crew {
 
     fn id(&self, index: usize) -> &str {
         self.members.get(index).map_or("", |(id, _)| id)
-    }
-
-    async fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
-        let reply = self.connection.call(method, params, |_| {}).await?;
-        let result = Frame::parse(&reply.text)?.into_result();
-        let result = result.with_context(|| format!("`{method}` failed"))?;
-        Ok(serde_json::from_str(result.get())?)
     }
 }

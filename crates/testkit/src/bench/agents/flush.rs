@@ -1,4 +1,4 @@
-//! The yardstick: how long this disk takes to flush 4 KiB, measured all the time beside the load.
+//! What answers are compared with: how long this disk takes to flush 4 KiB, measured all the time beside the load.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::bench::Latencies;
+use crate::bench::measure::{Latencies, to_ms};
 
 /// Between two flushes: often enough for a median, seldom enough to leave the disk to the host.
 const BETWEEN: Duration = Duration::from_millis(10);
@@ -24,9 +24,6 @@ pub(super) struct Flushes {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
-
-/// What was measured in some time.
-pub(super) struct Seen(Vec<Duration>);
 
 impl Flushes {
     pub(super) fn begin(folder: &Path) -> Result<Self> {
@@ -51,24 +48,17 @@ impl Flushes {
         self.held().len()
     }
 
-    /// What was measured since.
-    pub(super) fn since(&self, mark: usize) -> Seen {
-        Seen(self.held().get(mark..).unwrap_or_default().to_vec())
+    /// The median of what was measured since.
+    pub(super) fn p50_ms_since(&self, mark: usize) -> Result<f64> {
+        let flushes = self.held().get(mark..).unwrap_or_default().to_vec();
+        let latencies: Latencies = flushes.into_iter().collect();
+        let p50 = latencies.quantile(0.5);
+        let p50 = p50.context("the disk was not measured in this time")?;
+        Ok(to_ms(p50))
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Vec<Duration>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Seen {
-    pub(super) fn p50_ms(self) -> Result<f64> {
-        let mut latencies = Latencies::default();
-        for flush in self.0 {
-            latencies.record(flush);
-        }
-        let p50 = latencies.percentile_ms(500);
-        p50.context("the disk was not measured in this time")
     }
 }
 

@@ -6,18 +6,18 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use countersign_agents::ProcessTree;
 use countersign_agents::adapter::{AgentWrite, WriteKind};
 use countersign_agents::runner::{Link, LinkEvent, RunnerRecord, RunnerStartSpec, connect, start};
-use countersign_agents::{LaunchSpec, PipeEvent, ProcessTree, launch};
 
-use super::runners::{Private, private};
-use crate::bench::Latencies;
-use crate::bench::report::{Metric, Row};
+use crate::bench::measure::{Latencies, Process, to_megabytes, to_us};
+use crate::bench::report::{Metric, Report, Row};
 
 /// How often the two ways take turns.
 const TURNS: usize = 6;
@@ -30,62 +30,51 @@ const ANSWER: &[u8] =
 const PATIENCE_MS: u64 = 60_000;
 
 /// Measures both ways.
-pub async fn hop(countersign: &Path) -> Result<Vec<Row>> {
+pub async fn hop(countersign: &Path) -> Result<Report> {
     let folder = tempfile::tempdir()?;
     let (mut direct, mut hopped) = (Latencies::default(), Latencies::default());
-    let mut memory = Private::default();
+    let mut private_bytes = 0;
     for turn in 0..TURNS {
         let place = folder.path().join(turn.to_string());
         std::fs::create_dir(&place)?;
-        direct.merge(over_pipe(&place).await?);
-        let (latencies, after) = through_runner(&place, countersign).await?;
-        hopped.merge(latencies);
-        memory = memory.max(after);
+        direct.merge(&over_pipe(&place)?);
+        let (latencies, bytes) = through_runner(&place, countersign).await?;
+        hopped.merge(&latencies);
+        private_bytes = bytes.max(private_bytes);
     }
-    let mut rows = vec![
-        row("over a pipe", &mut direct),
-        row("through a runner", &mut hopped),
-    ];
-    let added = hopped.percentile_ms(500).zip(direct.percentile_ms(500));
-    if let Some(last) = rows.last_mut() {
-        let added = added.map(|(hopped, direct)| (hopped - direct) * 1000.0);
-        last.set_if_known(Metric::OverPipeUs, added);
-        last.set(Metric::PrivateMb, memory.megabytes());
+    let mut pipe_row = Row::new("agents, the hop", "over a pipe");
+    pipe_row.set_latencies_us(&direct);
+    let mut runner_row = Row::new("agents, the hop", "through a runner");
+    runner_row.set_latencies_us(&hopped);
+    if let (Some(hopped), Some(direct)) = (hopped.quantile(0.5), direct.quantile(0.5)) {
+        runner_row.set(Metric::OverPipeUs, to_us(hopped) - to_us(direct));
     }
-    Ok(rows)
+    runner_row.set(Metric::PrivateMb, to_megabytes(private_bytes));
+    let mut report = Report::default();
+    report.add(vec![pipe_row, runner_row]);
+    Ok(report)
 }
 
-fn row(case: &str, latencies: &mut Latencies) -> Row {
-    let mut row = Row::new("agents, the hop", case);
-    let micros = |ms: Option<f64>| ms.map(|ms| ms * 1000.0);
-    row.set_if_known(Metric::P50Us, micros(latencies.percentile_ms(500)));
-    row.set_if_known(Metric::P99Us, micros(latencies.percentile_ms(990)));
-    row
-}
-
-async fn over_pipe(place: &Path) -> Result<Latencies> {
-    let tree = ProcessTree::create_with_marks()?;
+fn over_pipe(place: &Path) -> Result<Latencies> {
     let noted = place.join("direct");
-    let spec = LaunchSpec {
-        program: own_program()?,
-        args: ask_args(&noted),
-        cwd: place.to_owned(),
-        env: Vec::new(),
-        tree: &tree,
-    };
-    let (mut pipe, _process) = launch(&spec)?;
-    loop {
-        match pipe.events.recv().await {
-            Some(PipeEvent::Line(_)) => drop(pipe.writer.write(answer())),
-            Some(PipeEvent::Exited(_)) | None => break,
-            Some(_) => {}
-        }
+    let mut agent = Command::new(own_program()?)
+        .args(ask_args(&noted))
+        .current_dir(place)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut answers = agent.stdin.take().context("the agent has no input")?;
+    let asks = agent.stdout.take().context("the agent has no output")?;
+    for line in BufReader::new(asks).lines() {
+        line?;
+        answers.write_all(&answer())?;
     }
-    tree.kill_all().await?;
+    let status = agent.wait()?;
+    ensure!(status.success(), "the agent ended with {status}");
     read_noted(&noted)
 }
 
-async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, Private)> {
+async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, u64)> {
     let noted = place.join("hopped");
     let tree = ProcessTree::create_with_marks()?;
     let record = RunnerRecord {
@@ -104,9 +93,9 @@ async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, 
         .launch(program, args, place.to_owned(), Vec::new())
         .await?;
     answer_all(&mut link).await?;
-    let memory = private(runner.pid)?;
+    let private_bytes = Process::new(runner.pid).private_bytes()?;
     link.sender.bye().await;
-    Ok((read_noted(&noted)?, memory))
+    Ok((read_noted(&noted)?, private_bytes))
 }
 
 async fn answer_all(link: &mut Link) -> Result<()> {

@@ -5,25 +5,22 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 
-use crate::bench::Latencies;
-use crate::bench::measure::to_number;
+use crate::bench::measure::{Latencies, to_number};
 
-/// One line.
+/// An ask that was allowed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answered {
+struct AllowedAsk {
     /// Since 1970.
-    pub(super) began: Duration,
-    pub(super) took: Duration,
+    began: Duration,
+    took: Duration,
 }
 
 /// Several files, counted together.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pub(super) answers: Vec<Answered>,
-    pub(super) latencies: Latencies,
-    pub(super) allowed: u64,
+    allowed: Vec<AllowedAsk>,
     /// Asks that were never answered, or not with what the rules say.
     pub(super) lost: u64,
     /// Answers that came twice.
@@ -43,11 +40,14 @@ impl Ledger {
                 [number, "allow", began, took] => {
                     let fresh = seen.insert(number.parse::<u64>()?);
                     self.repeated += u64::from(!fresh);
-                    self.add(micros(began)?, micros(took)?);
+                    self.allowed.push(AllowedAsk {
+                        began: Duration::from_micros(began.parse()?),
+                        took: Duration::from_micros(took.parse()?),
+                    });
                 }
                 [_, "cancel", ..] if asked.is_none() => {}
                 [_, "deny" | "cancel", ..] => self.lost += 1,
-                _ => ensure!(false, "a ledger has a line `{line}`"),
+                _ => bail!("a ledger has a line `{line}`"),
             }
         }
         let answered = seen.len() as u64;
@@ -55,31 +55,26 @@ impl Ledger {
         Ok(())
     }
 
-    fn add(&mut self, began: Duration, took: Duration) {
-        self.allowed += 1;
-        self.latencies.record(took);
-        self.answers.push(Answered { began, took });
+    pub(super) fn latencies(&self) -> Latencies {
+        self.allowed.iter().map(|ask| ask.took).collect()
     }
 
     /// Only what began in some time.
     pub(super) fn within(&self, time: &Range<Duration>) -> Self {
-        let mut some = Self::default();
-        for answer in self.answers.iter().filter(|one| time.contains(&one.began)) {
-            some.add(answer.began, answer.took);
+        let allowed = self.allowed.iter().copied();
+        Self {
+            allowed: allowed.filter(|ask| time.contains(&ask.began)).collect(),
+            lost: 0,
+            repeated: self.repeated,
         }
-        some
     }
 
     pub(super) fn rate_per_s(&self) -> f64 {
-        let began = self.answers.iter().map(|answer| answer.began).min();
-        let ended = self.answers.iter().map(|one| one.began + one.took).max();
+        let began = self.allowed.iter().map(|ask| ask.began).min();
+        let ended = self.allowed.iter().map(|ask| ask.began + ask.took).max();
         let spent = ended
             .unwrap_or_default()
             .saturating_sub(began.unwrap_or_default());
-        to_number(self.allowed) / spent.as_secs_f64().max(1e-6)
+        to_number(self.allowed.len() as u64) / spent.as_secs_f64().max(1e-6)
     }
-}
-
-fn micros(word: &str) -> Result<Duration> {
-    Ok(Duration::from_micros(word.parse()?))
 }

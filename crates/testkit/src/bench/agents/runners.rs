@@ -1,7 +1,6 @@
-//! Runners and what each has for itself alone: memory that it shares with others of the same program,
-//! such as the program's own text, is not its cost.
+//! What memory each runner has for itself alone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -9,42 +8,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::crew::Crew;
-use super::plural;
 use crate::bench::Target;
-use crate::bench::measure::to_megabytes;
-use crate::bench::report::{Metric, Row};
+use crate::bench::measure::{Process, to_megabytes};
+use crate::bench::report::{Metric, Row, plural};
 
 /// What an agent says while its host stands still: more than is ever kept for it.
 const FLOOD_UPDATES: u64 = 500_000;
 /// An agent that said nothing for so long is held back.
 const STILL: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Private memory, clean and changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Private(u64);
-
-impl Private {
-    pub(super) fn megabytes(self) -> f64 {
-        to_megabytes(self.0)
-    }
-}
-
-pub(super) fn private(pid: u32) -> Result<Private> {
-    let path = format!("/proc/{pid}/smaps_rollup");
-    let text =
-        std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
-    parse(&text).with_context(|| format!("could not understand `{path}`"))
-}
-
-fn parse(text: &str) -> Option<Private> {
-    let kilobytes = |name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse().ok()
-    };
-    let all = kilobytes("Private_Clean:")? + kilobytes("Private_Dirty:")?;
-    Some(Private(all * 1024))
-}
 
 /// The runners of a host, by its home.
 fn find(home: &Path) -> Result<Vec<u32>> {
@@ -68,22 +40,19 @@ fn find(home: &Path) -> Result<Vec<u32>> {
 /// What the largest runner has.
 pub(super) fn largest(home: &Path, when: &str) -> Result<Row> {
     let runners = find(home)?;
-    let mut most = Private::default();
+    let mut most = 0;
     for runner in &runners {
-        most = most.max(private(*runner)?);
+        most = Process::new(*runner).private_bytes()?.max(most);
     }
     let case = format!("{}, {when}", plural(runners.len(), "runner"));
     let mut row = Row::new("agents, runners", case);
-    row.set(Metric::PrivateMb, most.megabytes());
+    row.set(Metric::PrivateMb, to_megabytes(most));
     Ok(row)
 }
 
 /// The host stands still while the first agent says more than anybody keeps.
 pub(super) async fn held_back(home: &Path, target: &Target, crew: &mut Crew) -> Result<Row> {
-    let host = target
-        .server()
-        .context("the host's process is known")?
-        .pid();
+    let host = target.server_pid.context("the host's process is known")?;
     let pid = i32::try_from(host).ok().and_then(Pid::from_raw);
     let pid = pid.context("a process has a number")?;
     let steps = json!([{ "updates": { "count": FLOOD_UPDATES, "bytes": 60 } }]);
@@ -114,19 +83,6 @@ fn wait_until_still(home: &Path) -> Result<()> {
 /// How much runners keep in files.
 fn spilled(runners: &Path) -> u64 {
     let folders = std::fs::read_dir(runners).into_iter().flatten().flatten();
-    let files = folders.map(|folder| -> PathBuf { folder.path().join("spill") });
-    let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
-    sizes.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn private_memory_is_clean_and_changed() {
-        let text =
-            "Rss: 9 kB\nShared_Clean:  5 kB\nPrivate_Clean:      8 kB\nPrivate_Dirty:     4 kB\n";
-        assert_eq!(parse(text), Some(Private(12 * 1024)));
-    }
+    let files = folders.map(|folder| folder.path().join("spill").metadata());
+    files.flatten().map(|file| file.len()).sum()
 }

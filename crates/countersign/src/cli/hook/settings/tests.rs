@@ -53,7 +53,9 @@ fn a_file_that_was_made_goes_again() {
         let command = format!("/opt/bin/countersign hook claude --timeout {timeout}{rest}");
         json!([{ "type": "command", "command": command, "timeout": timeout }])
     };
-    let deciding = json!([{ "matcher": "*", "hooks": command(615, " || exit 2") }]);
+    let mut hooks = command(615, " || exit 2");
+    hooks[0]["statusMessage"] = STATUS_MESSAGE.into();
+    let deciding = json!([{ "matcher": "*", "hooks": hooks }]);
     let telling = json!([{ "hooks": command(10, "") }]);
     let expected = json!({ "hooks": {
         "PreToolUse": deciding, "PermissionRequest": deciding,

@@ -120,7 +120,7 @@ async fn it_is_answered_over_rest_and_in_watch_and_can_be_denied() {
     let given = json!({ "Which store?": "on the screen", "Which caches?": "Memory" });
     assert_eq!(ended["edited_input"]["answers"], given, "{ended}");
     let ask = stage.ask(&actor).await;
-    stage.ok(&["deny", ask["id"].as_str().unwrap(), "-m", "decide yourself"]);
+    stage.deny(&ask, &["-m", "decide yourself"]).await;
     stage.turn_ended(&actor, 1).await;
     stage.ok(&["wait", "ann", "--timeout", WAIT]);
     for answer in ["over the web", "on the screen", "decide yourself"] {

@@ -3,7 +3,6 @@
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
-use super::actor::Actor;
 use super::stage::Stage;
 use super::told;
 
@@ -17,7 +16,7 @@ async fn a_tool_that_it_may_use_is_still_asked_about(kind: RealAgent) {
     let actor = stage.spawn_with("ann", &told::script(&steps), &tools);
     let ask = stage.ask(&actor).await;
     assert_eq!(ask["tool"], "Bash", "{ask}");
-    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+    stage.deny(&ask, &[]).await;
     stage.turn_ended(&actor, 1).await;
     assert!(!actor.has("made"));
     let write = json!([{ "write": { "path": actor.file("made"), "content": "x" } }]);
@@ -70,25 +69,13 @@ async fn its_settings_and_modes_do_not_let_it_act_unasked(kind: RealAgent) {
     let steps = json!([{ "shell": told::command("made") }, write]);
     let actor = stage.spawn_with("ann", &told::script(&steps), &["--mode", "acceptEdits"]);
     for tool in ["Bash", "Write"] {
-        deny_next(&mut stage, &actor, tool).await;
+        let ask = stage.ask(&actor).await;
+        assert_eq!(ask["tool"], tool, "{ask}");
+        stage.deny(&ask, &[]).await;
     }
     stage.turn_ended(&actor, 1).await;
     assert!(!actor.has("made"));
     stage.end(&actor).await;
-}
-
-/// Denies what it asks next. An ask gives way to another if more becomes known of the tool call.
-async fn deny_next(stage: &mut Stage, actor: &Actor, tool: &str) {
-    loop {
-        let ask = stage.ask(actor).await;
-        assert_eq!(ask["tool"], tool, "{ask}");
-        let denied = stage.run(&["deny", ask["id"].as_str().unwrap()]);
-        if denied.status.success() {
-            return;
-        }
-        let words = String::from_utf8(denied.stderr).unwrap();
-        assert!(words.contains("already resolved as 'cancelled'"), "{words}");
-    }
 }
 
 /// A repository's hook cannot answer for a person, neither before it asks nor while it does.
@@ -112,7 +99,7 @@ async fn a_repositorys_hook_does_not_let_it_act_unasked(kind: RealAgent) {
     std::fs::write(work.join(".claude/settings.json"), settings.to_string()).unwrap();
     let actor = stage.spawn("ann", &told::makes("made"));
     let ask = stage.ask(&actor).await;
-    stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+    stage.deny(&ask, &[]).await;
     stage.turn_ended(&actor, 1).await;
     assert!(!actor.has("made"));
     assert!(!actor.has("hooked"));

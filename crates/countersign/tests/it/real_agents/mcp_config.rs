@@ -38,7 +38,7 @@ async fn a_given_server_is_there_is_asked_about_and_ends_with_the_agent() {
     assert_eq!(ask["tool"], "mcp__docs__lookup", "{ask}");
     assert!(!actor.has("called"));
     assert!(actor.runs("docs-server.sh"));
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     stage.turn_ended(&actor, 1).await;
     assert!(actor.has("called"));
     stage.hears(&actor, "assistant", "looked up").await;

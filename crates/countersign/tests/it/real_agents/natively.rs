@@ -128,7 +128,7 @@ async fn it_goes_on_with_its_session_after_the_host_was_restarted() {
     let Some(mut stage) = set().await else { return };
     let actor = stage.spawn("ann", &told::makes("made"));
     let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     stage.turn_ended(&actor, 1).await;
     let session = stage.row(&actor).await["managed"]["session"].clone();
     stage.end(&actor).await;
@@ -197,7 +197,7 @@ async fn a_fork_goes_on_from_where_the_other_stands() {
     let say = |words: &str| told::script(&json!([{ "say": words }]));
     let ann = stage.spawn("ann", &told::makes("made"));
     let ask = stage.ask(&ann).await;
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     stage.turn_ended(&ann, 1).await;
     let fork = ["fork", "ann", "--json", "--name", "bob"];
     let row = stage.ok(&[&fork[..], &[&say("Forked.")]].concat());

@@ -127,12 +127,12 @@ async fn starts_answers_and_hears(boss: RealAgent, second: &str) {
                 .contains("start an agent")
     };
     let wanted = stage.event(fits).await;
-    stage.approve(&wanted["payload"]);
+    stage.approve(&wanted["payload"]).await;
     let ann = family.child("ann").await;
     let stage = &mut family.stage;
     let ask = stage.ask(&ann).await;
     assert!(!ann.has("ran"));
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     let end = stage.turn_ended(&ann, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     stage.turn_ended(&cody, 1).await;

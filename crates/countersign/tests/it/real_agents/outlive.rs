@@ -61,7 +61,7 @@ pub(super) async fn ran_once(stage: &mut Stage, actor: &Actor, ask: &Value) {
 async fn an_ask_is_approved_at_the_next_host(mut stage: Stage) {
     let (actor, ask) = asked_and_killed(&mut stage).await;
     assert!(!actor.has("ran"));
-    stage.approve(&ask);
+    let ask = stage.approve(&ask).await;
     ran_once(&mut stage, &actor, &ask).await;
     stage.end(&actor).await;
 }
@@ -69,7 +69,7 @@ async fn an_ask_is_approved_at_the_next_host(mut stage: Stage) {
 async fn an_ask_is_denied_at_the_next_host(mut stage: Stage) {
     let (actor, ask) = asked_and_killed(&mut stage).await;
     let words = "Call it something else.";
-    stage.ok(&["deny", ask["id"].as_str().unwrap(), "-m", words]);
+    let ask = stage.deny(&ask, &["-m", words]).await;
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], told::stop_when_denied(stage.kind), "{end}");
     if !told::takes_denial_message(stage.kind) {
@@ -121,8 +121,8 @@ async fn two_reads(stage: &mut Stage) {
     let asks = [stage.ask(&actor).await, stage.ask(&actor).await];
     stage.restart_host().await;
     are_open(stage, &[&asks[0], &asks[1]]);
-    stage.approve(&asks[1]);
-    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
+    stage.approve(&asks[1]).await;
+    stage.deny(&asks[0], &[]).await;
     stage.turn_ended(&actor, 1).await;
     assert!(stage.model_received("text of two"));
     assert!(!stage.model_received("text of one"));
@@ -137,8 +137,8 @@ async fn two_commands(stage: &mut Stage) {
     stage.restart_host().await;
     are_open(stage, &[&asks[0], &asks[1]]);
     // The later one is answered first.
-    stage.approve(&asks[1]);
-    stage.approve(&asks[0]);
+    stage.approve(&asks[1]).await;
+    stage.approve(&asks[0]).await;
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     assert_eq!(
@@ -155,9 +155,9 @@ async fn two_agents(stage: &mut Stage) {
     let mut order = [&asks[0], &asks[1]];
     order.sort_by_key(|ask| ask["sequence"].as_u64());
     are_open(stage, &order);
-    stage.approve(&asks[1]);
-    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
-    ran_once(stage, &actors[1], &asks[1]).await;
+    let allowed = stage.approve(&asks[1]).await;
+    stage.deny(&asks[0], &[]).await;
+    ran_once(stage, &actors[1], &allowed).await;
     stage.turn_ended(&actors[0], 1).await;
     assert!(!actors[0].has("ran"));
     for actor in &actors {
@@ -224,7 +224,7 @@ async fn a_command_runs_on(mut stage: Stage, change: Change) {
 async fn begins(stage: &mut Stage, name: &str) -> Actor {
     let actor = stage.spawn(name, &told::waits());
     let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     poll("the command to begin", || actor.has("ran").then_some(()));
     actor
 }
@@ -244,7 +244,7 @@ fn results(stage: &Stage) -> usize {
 async fn a_running_command_is_interrupted_at_the_next_host(mut stage: Stage) {
     let actor = stage.spawn("ann", &told::runs_on("begun"));
     let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    let ask = stage.approve(&ask).await;
     poll("the command to begin", || actor.has("begun").then_some(()));
     stage.restart_host().await;
     stage.ok(&["interrupt", "ann"]);

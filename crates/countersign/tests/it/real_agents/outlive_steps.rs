@@ -30,7 +30,7 @@ async fn an_answer_that_arrived_is_settled(kind: RealAgent) {
     };
     let actor = stage.spawn("ann", &told::adds());
     let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    let ask = stage.approve(&ask).await;
     poll("the model to hear of the command", || {
         let received = stage.model.received();
         let mut lines = received.iter().flatten().flat_map(|text| text.lines());

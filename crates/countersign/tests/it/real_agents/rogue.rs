@@ -88,7 +88,7 @@ async fn tries_are_refused(prefix: &str) {
     let ann = family.child("ann").await;
     write_tries(&family, &ann);
     let begin = family.stage.ask(&ann).await;
-    family.stage.approve(&begin);
+    family.stage.approve(&begin).await;
     let boss = family.boss.id.clone();
     let askers = [
         (ann.id.as_str(), "touch own"),
@@ -112,7 +112,7 @@ async fn tries_are_refused(prefix: &str) {
         let of_this = tries.filter(|event| event["payload"]["approval_id"] == ask["id"]);
         let by: Vec<&Value> = of_this.map(|event| &event["agent_id"]).collect();
         assert_eq!(by, vec![&json!(ann.id); on_record]);
-        stage.ok(&["deny", ask["id"].as_str().unwrap()]);
+        stage.deny(ask, &[]).await;
     }
     // The tool is not even there for it.
     stage.hears(&ann, "assistant", "no tool fits").await;
@@ -156,7 +156,7 @@ async fn an_orchestrator_allows_what_its_ceiling_covers_and_nothing_else() {
     assert_eq!(row["status"], "pending", "{row}");
     family.stage.ok(&["ceiling", "boss", "--clear"]);
     let stage = &mut family.stage;
-    stage.ok(&["deny", other["id"].as_str().unwrap()]);
+    stage.deny(&other, &[]).await;
     stage.turn_ended(&ann, 1).await;
     assert!(!ann.has("other"));
     for words in [

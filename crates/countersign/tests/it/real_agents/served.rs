@@ -24,7 +24,7 @@ async fn an_allowed_command_runs_in_the_hosts_terminal() {
     let command = "echo made in $PPID > made; printf 'from the %s' terminal; exit 3";
     let actor = stage.spawn("ann", &told::script(&json!([{ "shell": command }])));
     let ask = stage.ask(&actor).await;
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     let pass = stage.next(&actor, "approval.pass_used").await;
     assert_eq!(pass["approval"], ask["id"], "{pass}");
     stage.turn_ended(&actor, 1).await;
@@ -49,7 +49,7 @@ async fn files_are_written_as_allowed_and_read_once_allowed() {
     );
     let ask = stage.ask(&actor).await;
     assert_eq!(ask["tool"], "Edit", "{ask}");
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     let pass = stage.next(&actor, "approval.pass_used").await;
     assert_eq!(pass["approval"], ask["id"], "{pass}");
     stage.turn_ended(&actor, 1).await;
@@ -60,7 +60,7 @@ async fn files_are_written_as_allowed_and_read_once_allowed() {
     let ask = stage.ask(&actor).await;
     let path = json!({ "file_path": actor.file("note") });
     assert_eq!((&ask["tool"], &ask["input"]), (&json!("Read"), &path));
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     stage.turn_ended(&actor, 2).await;
     assert!(stage.model_received("second"));
     stage.end(&actor).await;
@@ -83,7 +83,7 @@ async fn rules_hold_for_files_that_the_host_serves() {
     let ask = stage
         .event(|event| event["kind"] == "approval.requested" && event["payload"]["tool"] == "Bash")
         .await;
-    stage.approve(&ask["payload"]);
+    stage.approve(&ask["payload"]).await;
     stage.turn_ended(&actor, 1).await;
     assert!(stage.model_received("written"));
     stage.ok(&[

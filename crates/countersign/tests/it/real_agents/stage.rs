@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Output;
 
+use countersign_core::REPLACED;
 use countersign_testkit::model::ScriptedModel;
 use countersign_testkit::real::RealAgent;
 use rustix::process::{Pid, Signal, kill_process};
@@ -204,16 +205,49 @@ impl Stage {
         self.wire.ok("host.approval", params).await
     }
 
-    pub(super) fn approve(&self, ask: &Value) {
-        self.ok(&["approve", ask["id"].as_str().unwrap()]);
+    /// Approves an ask, or the one that replaced it, and gives the one that was approved.
+    pub(super) async fn approve(&mut self, ask: &Value) -> Value {
+        self.answer(ask, "approve", &[]).await
     }
 
-    /// Every ask of an agent that ended, oldest first.
+    /// Denies an ask, or the one that replaced it, and gives the one that was denied.
+    pub(super) async fn deny(&mut self, ask: &Value, options: &[&str]) -> Value {
+        self.answer(ask, "deny", options).await
+    }
+
+    async fn answer(&mut self, ask: &Value, command: &str, options: &[&str]) -> Value {
+        let mut ask = ask.clone();
+        loop {
+            let id = ask["id"].as_str().unwrap();
+            let answered = self.run(&[&[command, id], options].concat());
+            if answered.status.success() {
+                return ask;
+            }
+            ask = self.replacement_of(&ask, &answered).await;
+        }
+    }
+
+    /// The ask that replaced one which could not be answered. An agent may say more about a tool
+    /// call after it asked, and when it does is a matter of time.
+    async fn replacement_of(&mut self, ask: &Value, refused: &Output) -> Value {
+        let row = self.approval(ask).await;
+        assert_eq!(row["message"], REPLACED, "{refused:?}");
+        let call = (&row["agent_id"], &row["tool_call_id"]);
+        let asks_again = |event: &Value| {
+            let asked = &event["payload"];
+            event["kind"] == "approval.requested"
+                && (&asked["agent_id"], &asked["tool_call_id"]) == call
+        };
+        self.event(asks_again).await["payload"].take()
+    }
+
+    /// Every ask of an agent that ended and was not replaced, oldest first.
     pub(super) async fn asks_of(&mut self, actor: &Actor) -> Vec<Value> {
         let params = json!({ "status": "resolved", "agent_id": actor.id });
         let mut rows = self.wire.ok("host.approvals", params).await;
         let rows = rows.as_array_mut().map(std::mem::take);
         let mut rows = rows.unwrap_or_default();
+        rows.retain(|row| row["message"] != REPLACED);
         rows.sort_by_key(|row| row["sequence"].as_u64());
         rows
     }

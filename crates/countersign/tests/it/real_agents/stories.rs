@@ -64,7 +64,7 @@ pub(super) async fn allowed(mut stage: Stage) {
     let ask = stage.ask(&actor).await;
     check_ask(&mut stage, &actor, &ask, "made").await;
     assert!(!actor.has("made"));
-    stage.approve(&ask);
+    let ask = stage.approve(&ask).await;
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     stage.ok(&["wait", "ann", "--timeout", WAIT]);
@@ -82,7 +82,7 @@ pub(super) async fn denied_with_words(mut stage: Stage) {
     let actor = stage.spawn("ann", &told::makes("made"));
     let ask = stage.ask(&actor).await;
     let words = "Call it something else.";
-    stage.ok(&["deny", ask["id"].as_str().unwrap(), "-m", words]);
+    let ask = stage.deny(&ask, &["-m", words]).await;
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], told::stop_when_denied(stage.kind), "{end}");
     if told::takes_denial_message(stage.kind) {
@@ -101,7 +101,7 @@ pub(super) async fn denied_with_words(mut stage: Stage) {
     } else {
         // It tells its one story again.
         let again = stage.ask(&actor).await;
-        stage.approve(&again);
+        stage.approve(&again).await;
         stage.turn_ended(&actor, 2).await;
     }
     assert!(!actor.has("made"));
@@ -133,7 +133,7 @@ pub(super) async fn interrupted(mut stage: Stage) {
 async fn interrupted_while_running(stage: &mut Stage, actor: &Actor) {
     stage.ok(&["send", "ann", &told::runs_on("begun")]);
     let ask = stage.ask(actor).await;
-    stage.approve(&ask);
+    stage.approve(&ask).await;
     poll("the command to begin", || actor.has("begun").then_some(()));
     stage.ok(&["interrupt", "ann"]);
     let end = stage.turn_ended(actor, 2).await;
@@ -156,7 +156,7 @@ async fn interrupted_while_running(stage: &mut Stage, actor: &Actor) {
 async fn asks_again(stage: &mut Stage) -> (Actor, Value) {
     let actor = stage.spawn("ann", &told::makes("made"));
     let first = stage.ask(&actor).await;
-    stage.approve(&first);
+    stage.approve(&first).await;
     stage.turn_ended(&actor, 1).await;
     stage.ok(&["send", "ann", &told::makes("more")]);
     let ask = stage.ask(&actor).await;
@@ -308,8 +308,8 @@ async fn two_reads(stage: &mut Stage) {
     let expected = ["one", "two"].map(|name| json!(outside.join(name)));
     assert_eq!(paths, expected);
     assert_eq!(stage.row(&actor).await["open_approvals"], 2);
-    stage.approve(&asks[1]);
-    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
+    stage.approve(&asks[1]).await;
+    stage.deny(&asks[0], &[]).await;
     stage.turn_ended(&actor, 1).await;
     assert!(stage.model_received("text of two"));
     assert!(!stage.model_received("text of one"));
@@ -322,8 +322,8 @@ async fn two_commands(stage: &mut Stage) {
     let asks = [stage.ask(&actor).await, stage.ask(&actor).await];
     assert_eq!(stage.row(&actor).await["open_approvals"], 2);
     // The later one is answered first.
-    stage.approve(&asks[1]);
-    stage.approve(&asks[0]);
+    stage.approve(&asks[1]).await;
+    stage.approve(&asks[0]).await;
     let end = stage.turn_ended(&actor, 1).await;
     assert_eq!(end["reason"], "end_turn", "{end}");
     assert_eq!(["one", "two"].map(|name| actor.has(name)), [true, true]);
@@ -337,7 +337,7 @@ async fn one_of_two_denied(stage: &mut Stage, actor: &Actor) {
     let both = json!([{ "parallel": [three, four] }]);
     stage.ok(&["send", "ann", &told::script(&both)]);
     let asks = [stage.ask(actor).await, stage.ask(actor).await];
-    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
+    stage.deny(&asks[0], &[]).await;
     stage.turn_ended(actor, 2).await;
     let row = stage.approval(&asks[1]).await;
     let end = (&row["state"], &row["message"]);
@@ -358,8 +358,8 @@ async fn two_agents(stage: &mut Stage) {
         Some(2),
         "{inbox}"
     );
-    stage.approve(&asks[1]);
-    stage.ok(&["deny", asks[0]["id"].as_str().unwrap()]);
+    stage.approve(&asks[1]).await;
+    stage.deny(&asks[0], &[]).await;
     for actor in &actors {
         stage.turn_ended(actor, 1).await;
     }

@@ -15,7 +15,7 @@ pub(super) async fn asks_upwards(mut stage: Stage) {
     // What it asks without naming the tool, nobody but a person can settle.
     if stage.kind == RealAgent::Defect {
         let ask = stage.ask(&actor).await;
-        stage.approve(&ask);
+        stage.approve(&ask).await;
     }
     let id = stage.question(&actor).await;
     assert!(actor.runs(" mcp --socket "), "{:?}", actor.processes());

@@ -56,11 +56,18 @@ CREATE INDEX approvals_listed ON approvals (ended) WHERE ended IS NULL OR dismis
 CREATE INDEX approvals_attempted ON approvals (opened) WHERE delivery = 1;
 CREATE UNIQUE INDEX approvals_keyed ON approvals (asker, key) WHERE key IS NOT NULL;
 
--- Ids of approvals up to `ids_until`; newer ones are not in it yet.
+-- Ids of approvals up to `ids_until`; newer ones are not in it yet. Ids are random: in one sorted
+-- table each new one would change a page of its own. So they are kept in runs, each sorted by itself,
+-- and adding a run writes few pages however many ids there are. A run is named by the last event it covers.
+CREATE TABLE id_runs (
+    run INTEGER PRIMARY KEY
+) STRICT;
+
 CREATE TABLE approval_ids (
+    run INTEGER NOT NULL,
     id TEXT NOT NULL,
     opened INTEGER NOT NULL,
-    PRIMARY KEY (id, opened)
+    PRIMARY KEY (run, id, opened)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE questions (

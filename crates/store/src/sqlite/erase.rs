@@ -131,6 +131,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
         "DELETE FROM events WHERE seq < ?1",
         "DELETE FROM approvals WHERE opened < ?1",
         "DELETE FROM approval_ids WHERE opened < ?1",
+        "DELETE FROM id_runs WHERE run < ?1",
         "DELETE FROM questions WHERE opened < ?1",
     ] {
         conn.execute(sql, [before])?;

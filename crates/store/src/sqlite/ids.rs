@@ -1,8 +1,8 @@
 //! Finding approvals by id.
 //!
 //! Ids are random: an index entry written with each ask would touch a page of its own and cost
-//! as much as the ask. So entries are added many at a time and in order, a page then taking
-//! many; the newest asks are looked through instead.
+//! as much as the ask. So entries are added many at a time, as a run that is sorted by itself; the
+//! newest asks are looked through instead. A search looks into every run.
 
 use countersign_core::Seq;
 use rusqlite::Connection;
@@ -19,6 +19,12 @@ pub(super) fn indexed_until(conn: &Connection) -> Result<Seq, SqliteFailure> {
     meta(conn, "ids_until").map(from_sql_seq)
 }
 
+/// Selects the asks with an indexed id that `condition` holds for. The runs come first in the join: each
+/// is then searched by its sorted ids.
+pub(super) fn select_indexed(condition: &str) -> String {
+    format!("SELECT opened FROM id_runs CROSS JOIN approval_ids USING (run) WHERE {condition}")
+}
+
 /// Indexes the ids of the newest asks if there are enough of them, and says how far it got.
 pub(super) fn index_new_ids(
     conn: &Connection,
@@ -28,13 +34,13 @@ pub(super) fn index_new_ids(
     if head.0 - indexed.0 < UNINDEXED_MAX {
         return Ok(indexed);
     }
+    let run = to_sql_bound(head.0);
+    conn.execute("INSERT INTO id_runs VALUES (?1)", [run])?;
     conn.execute(
-        "INSERT INTO approval_ids (id, opened) SELECT id, opened FROM approvals WHERE opened > ?1 ORDER BY id",
-        [to_sql_bound(indexed.0)],
+        "INSERT INTO approval_ids (run, id, opened)
+         SELECT ?1, id, opened FROM approvals WHERE opened > ?2 ORDER BY id",
+        [run, to_sql_bound(indexed.0)],
     )?;
-    conn.execute(
-        "UPDATE meta SET value = ?1 WHERE key = 'ids_until'",
-        [to_sql_bound(head.0)],
-    )?;
+    conn.execute("UPDATE meta SET value = ?1 WHERE key = 'ids_until'", [run])?;
     Ok(head)
 }

@@ -26,8 +26,8 @@ impl EventHistory for SqliteHistory {
 
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
         self.read(|conn| {
-            let indexed = "opened IN (SELECT opened FROM approval_ids WHERE id = ?1)";
-            let found = find_approval(conn, indexed, [id.as_str()])?;
+            let indexed = format!("opened IN ({})", ids::select_indexed("id = ?1"));
+            let found = find_approval(conn, &indexed, [id.as_str()])?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -297,8 +297,9 @@ fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, 
         )?;
         // Ids are indexed in the order of events, so that all of the indexed asks are older.
         if newest.is_continue() {
+            let indexed = ids::select_indexed("id >= ?1 AND id < ?2");
             _ = fill(
-                "WHERE opened IN (SELECT opened FROM approval_ids WHERE id >= ?1 AND id < ?2) ORDER BY opened",
+                &format!("WHERE opened IN ({indexed}) ORDER BY opened"),
                 params![prefix, above],
             )?;
         }

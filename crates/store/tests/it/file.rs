@@ -323,6 +323,32 @@ fn ids_are_found_before_and_after_they_are_indexed() {
 }
 
 #[test]
+fn ids_are_found_in_every_run_of_the_index() {
+    const RUN: u64 = 16_384;
+    let host = Host::new();
+    let mut script = host.script();
+    for run in 0..3 {
+        let (mut entries, mut changes) = (Vec::new(), CommitChanges::default());
+        for seq in (run * RUN + 1)..=((run + 1) * RUN) {
+            let (entry, approval) = opening(Seq(seq), ask(&format!("approval-{seq}"), None));
+            entries.push(entry);
+            changes.approvals.push(approval);
+        }
+        script.append(&entries, &changes).unwrap();
+    }
+    for seq in [1, RUN, RUN + 1, 2 * RUN + 1, 3 * RUN] {
+        let id = countersign_core::ApprovalId::new(format!("approval-{seq}"));
+        let found = script.history.find_approval(&id).unwrap();
+        assert_eq!(found.map(|found| found.opened), Some(Seq(seq)));
+    }
+    let conn = Connection::open_with_flags(&host.path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let runs: i64 = conn
+        .query_row("SELECT count(*) FROM id_runs", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(runs, 3);
+}
+
+#[test]
 fn erased_words_leave_the_disk() {
     let host = Host::new();
     let mut script = host.script();

@@ -136,7 +136,9 @@ pub fn decide(
             approval,
             opened,
             delivery,
-        } => Ok(approvals::record_delivery(&approval, opened, delivery)),
+        } => Ok(approvals::record_delivery(
+            state, &approval, opened, delivery,
+        )),
         Input::Managed(input) => managed::decide(state, context, input),
         Input::AskQuestion(input) => questions::ask(state, context, input),
         Input::NotifyParent(input) => parent_messages::notify_parent(state, input),

@@ -51,6 +51,7 @@ mod settings;
 mod worktrees;
 
 pub use access::CgroupAgent;
+pub(crate) use judgement::AgentOutput;
 pub use managed::{AgentGoal, SpawnRequest, TranscriptPage};
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};

@@ -33,8 +33,8 @@ use crate::feed::{Feed, FeedEntry};
 use crate::gate::{AssessedAsk, Gate};
 use crate::reply::{CommandReply, ServiceError, StopCounts};
 
-pub(crate) use checkpoints::AskCommand;
 use checkpoints::CheckpointChanges;
+pub(crate) use checkpoints::{AskCommand, OutputStep};
 pub(crate) use record_health::{RecordHealth, StoreOutage};
 pub(crate) use waiters::AnswerWaiters;
 use waiters::EndedWaits;
@@ -52,9 +52,9 @@ pub(crate) enum SupervisorCommand {
     Input(Input, Option<ReplySender<CommandReply>>),
     /// An ask, to be judged by the rules and then decided.
     Ask(AskCommand, ReplySender<CommandReply>),
-    /// The output of an agent as inputs to decide, and the checkpoint that it reaches.
+    /// The output of an agent, to be decided in its order, and the checkpoint that it reaches.
     RecordOutput {
-        inputs: Vec<Input>,
+        steps: Vec<OutputStep>,
         checkpoint: Option<Checkpoint>,
         answer: ReplySender<CommandReply>,
     },
@@ -264,10 +264,10 @@ impl Supervisor {
             SupervisorCommand::Input(input, answer) => self.decide_and_reply(input, answer, batch),
             SupervisorCommand::Ask(raised, answer) => self.decide_ask(raised, answer, batch),
             SupervisorCommand::RecordOutput {
-                inputs,
+                steps,
                 checkpoint,
                 answer,
-            } => self.record_output(inputs, checkpoint, answer, batch),
+            } => self.record_output(steps, checkpoint, answer, batch),
             SupervisorCommand::Rejudge {
                 approval,
                 assessed,

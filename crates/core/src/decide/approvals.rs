@@ -159,12 +159,19 @@ pub(super) fn deliver_ended(mut approval: Approval) -> Decision {
     )
 }
 
+/// Records what became of an answer, once: whoever could not find out whether this was committed
+/// sends it again.
 pub(super) fn record_delivery(
+    state: &State,
     approval: &ApprovalId,
     opened: Seq,
     delivery: AnswerDelivery,
 ) -> Decision {
-    // Not looked up in the state: the approval may have left memory long ago.
+    let known = state.find_approval(approval);
+    if known.is_some_and(|known| known.opened == opened && known.delivery == delivery) {
+        return Decision::nothing();
+    }
+    // Also if it is not known here: the approval may have left memory long ago.
     let event = answer_settled(approval, opened, delivery);
     Decision::new(vec![event], DecisionSubject::Nothing)
 }

@@ -41,10 +41,9 @@ pub(super) fn request(
 ) -> Result<Decision, Rejection> {
     request.caller.refuse_observers()?;
     check_request(&request)?;
-    let entries = match read_managed_ask(state, &mut request)? {
-        ManagedAskResult::Covered(decision) => return Ok(decision),
-        ManagedAskResult::Uncovered { entries } => entries,
-    };
+    if let Some(covered) = read_managed_ask(state, &mut request)? {
+        return Ok(covered);
+    }
     let keyed = request.keyed.clone();
     let caller = request.caller.clone();
     let judged = request.judged.clone();
@@ -55,9 +54,7 @@ pub(super) fn request(
     {
         return ask_again(context, earlier, &ask, &caller);
     }
-    let mut events = Vec::with_capacity(5);
-    // What the agent said before it asked comes before the ask in the transcript.
-    events.extend(entries);
+    let mut events = Vec::with_capacity(4);
     let earlier = ask_key(&ask)
         .and_then(|key| state.ask_keys.get(&key))
         .and_then(|id| state.approvals.get(id));
@@ -82,21 +79,15 @@ pub(super) fn request(
     Ok(Decision::new(events, DecisionSubject::Approval(id)))
 }
 
-/// What follows from the part that only asks of managed agents have.
-enum ManagedAskResult {
-    /// An earlier ask allowed exactly this.
-    Covered(Decision),
-    /// It is asked, after what the agent said before.
-    Uncovered { entries: Option<Event> },
-}
-
+/// Reads the part that only asks of managed agents have. Gives a decision if an earlier ask allowed
+/// exactly this.
 fn read_managed_ask(
     state: &State,
     request: &mut AskRequest,
-) -> Result<ManagedAskResult, Rejection> {
+) -> Result<Option<Decision>, Rejection> {
     let id = request.asking_agent().cloned();
-    let Some(own) = &mut request.managed else {
-        return Ok(ManagedAskResult::Uncovered { entries: None });
+    let Some(own) = &request.managed else {
+        return Ok(None);
     };
     let id = id.unwrap_or_else(|| AgentId::new(""));
     let Some((_, managed)) = state
@@ -114,7 +105,6 @@ fn read_managed_ask(
     // The host's own count: an ask replaces an earlier one for the same tool call only within a
     // turn.
     request.turn = Some(managed.turns.to_string());
-    let entries = run_events::add_entries(&id, managed, std::mem::take(&mut own.entries));
     // The rules may have changed since it was allowed, and a deny holds.
     let is_denied = request
         .judged
@@ -126,7 +116,7 @@ fn read_managed_ask(
         .iter()
         .find(|pass| !is_denied && own.covered_by.contains(&pass.digest));
     let Some(pass) = pass else {
-        return Ok(ManagedAskResult::Uncovered { entries });
+        return Ok(None);
     };
     let used = PassUsed {
         agent: id,
@@ -134,10 +124,8 @@ fn read_managed_ask(
         digest: pass.digest.clone(),
         covers: request.id.clone(),
     };
-    let mut events: Vec<Event> = entries.into_iter().collect();
-    events.push(used.into());
     let subject = DecisionSubject::Covered(pass.approval.clone());
-    Ok(ManagedAskResult::Covered(Decision::new(events, subject)))
+    Ok(Some(Decision::new(vec![used.into()], subject)))
 }
 
 /// An earlier ask for the same thing that may already have run.

@@ -140,7 +140,7 @@ fn handle_report(id: &AgentId, report: AgentReported) -> Vec<Event> {
 }
 
 /// What an agent said before something else, as the fact that goes before it.
-pub(super) fn add_entries(
+fn add_entries(
     id: &AgentId,
     managed: &ManagedAgent,
     entries: Vec<TranscriptEntry>,

@@ -73,7 +73,7 @@ pub enum ChildrenPolicy {
 
 /// What those who run an agent say. All of it is about one run; what is about an earlier one no
 /// longer counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RunEvent {
     /// It gets a worktree.
     WorktreeCreated(Worktree),
@@ -145,8 +145,6 @@ pub struct ManagedAsk {
     pub takes_denial_message: bool,
     /// Whether another input can be given with an allow.
     pub can_edit: bool,
-    /// Everything the agent said before it asked; committed with the ask.
-    pub entries: Vec<TranscriptEntry>,
     /// Digests of what may run or be written without another ask if this one is allowed, each once.
     pub passes: Vec<String>,
     /// Digests that the request itself has: if one was allowed before, it is not asked again.

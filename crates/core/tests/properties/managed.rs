@@ -256,7 +256,6 @@ impl World {
                 request: ask.request.to_string(),
                 takes_denial_message: ask.covered_by.is_some(),
                 can_edit: ask.call == 0,
-                entries: said(),
                 passes: ask.passes.iter().map(digest).collect(),
                 covered_by: ask.covered_by.as_ref().map(digest).into_iter().collect(),
             })),

@@ -3,13 +3,16 @@
 //!
 //! Invariant: the end of a run is on the record only when nothing of it is left.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_agents::runner::{LinkEvent, RunnerRecord};
-use countersign_core::event::{AgentReported, ProcessKey, RunEnd};
+use countersign_core::event::{ProcessKey, RunEnd};
 use countersign_core::limits::RECOVERY_MS;
-use countersign_core::{AgentId, ManagedAgent, ManagedInput, RunEvent};
+use countersign_core::{AgentId, Input, ManagedAgent, RunEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -100,7 +103,10 @@ impl AgentLoop<'_> {
                         connected = again;
                         continue;
                     }
-                    Some(Err(finished)) => finished.with_final_output(last.output),
+                    Some(Err(finished)) => {
+                        let last = self.drop_if_committed(last.output).await;
+                        finished.with_final_output(last)
+                    }
                     None => return false,
                 },
             };
@@ -173,33 +179,41 @@ impl AgentLoop<'_> {
         }
     }
 
+    /// The output that a reader could not commit, without that of a commit which counts all the same:
+    /// a commit that seemed to fail may be on the record, and then its checkpoint is.
+    async fn drop_if_committed(&self, mut last: FinalOutput) -> FinalOutput {
+        let checkpoint = self.service.find_checkpoint(self.agent.clone()).await;
+        let checkpoint = checkpoint.ok().flatten();
+        if checkpoint.is_some_and(|checkpoint| checkpoint.offset > last.committed) {
+            last.events.clear();
+        }
+        last
+    }
+
     /// Records that a run is over, and tries until it succeeds: what a run has open stays open as long
     /// as the run seems to live.
     async fn record_end(&self, finished: FinishedRun) -> Option<mpsc::Receiver<LinkEvent>> {
-        // Before the exit: an input about a run that is over is dropped.
-        if let Some(report) = finished.report {
-            let report = RunEvent::Reported(Box::new(report));
-            self.record(finished.run, report).await;
-        }
         if let RunEvent::Exited { end, message, .. } = &finished.exited {
             tracing::info!(agent = %self.agent, run = finished.run, outcome = ?end, message, "agent ended");
         }
-        self.record(finished.run, finished.exited).await;
-        finished.link
-    }
-
-    async fn record(&self, run: u32, event: RunEvent) {
-        loop {
-            let report = ManagedInput::RunReported(self.agent.clone(), run, event.clone());
-            let Err(error) = self.service.submit_managed(report).await else {
-                return;
-            };
+        let key = RunKey {
+            agent: self.agent.clone(),
+            number: finished.run,
+        };
+        // One commit: the end takes the checkpoint away, and nothing of the output may be on the
+        // record while it can still be read again. The end is last, because an input about a run that
+        // is over is dropped, and an answer that is owed then is settled as unknown.
+        let mut inputs = finished.unsent;
+        let events = finished.events.into_iter().chain([finished.exited]);
+        inputs.extend(events.map(|event| key.input(event)));
+        while let Err(error) = self.service.record_inputs(inputs.clone()).await {
             tracing::warn!(agent = %self.agent, %error, "the end of an agent was not recorded");
             if self.pause().await.is_none() {
                 // The next host finds that it is gone.
-                return;
+                break;
             }
         }
+        finished.link
     }
 }
 
@@ -221,7 +235,10 @@ pub(super) struct FinishedRun {
     pub(super) is_clean: bool,
     /// Held until its runner was told that the end is recorded: the link lives as long as this.
     pub(super) link: Option<mpsc::Receiver<LinkEvent>>,
-    pub(super) report: Option<AgentReported>,
+    /// What became of answers, where that is not committed yet.
+    pub(super) unsent: Vec<Input>,
+    /// Output that was read and not committed.
+    pub(super) events: Vec<RunEvent>,
     pub(super) exited: RunEvent,
 }
 
@@ -231,7 +248,7 @@ impl FinishedRun {
         if let RunEvent::Exited { entries, .. } = &mut self.exited {
             *entries = last.entries;
         }
-        self.report = last.report;
+        self.events = last.events;
         self
     }
 }

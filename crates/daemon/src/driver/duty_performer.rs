@@ -15,7 +15,6 @@ use countersign_core::{Approval, Duty, RunEvent, Seq};
 use tokio_util::task::TaskTracker;
 
 use crate::duty_board::DutyReceiver;
-use crate::service::Service;
 use crate::{attachments, crash};
 
 use super::agent_connection::{AgentConnection, SharedConnection};
@@ -26,7 +25,6 @@ use super::run::RunKey;
 
 /// See the module.
 pub(super) struct DutyPerformer {
-    service: Service,
     key: RunKey,
     connection: SharedConnection,
     deliveries: Arc<Deliveries>,
@@ -34,6 +32,8 @@ pub(super) struct DutyPerformer {
     tasks: TaskTracker,
     /// Answers that are being sent or were sent by this host; each is handled once.
     handled_answers: HashSet<Seq>,
+    /// The newest turn that the adapter refused to begin.
+    refused_turn: u32,
 }
 
 /// What the run does next.
@@ -45,7 +45,6 @@ pub(super) enum DutyProgress {
 
 impl DutyPerformer {
     pub(super) fn new(
-        service: Service,
         key: RunKey,
         connection: SharedConnection,
         deliveries: Arc<Deliveries>,
@@ -53,13 +52,13 @@ impl DutyPerformer {
         tasks: TaskTracker,
     ) -> Self {
         Self {
-            service,
             key,
             connection,
             deliveries,
             requests,
             tasks,
             handled_answers: HashSet::new(),
+            refused_turn: 0,
         }
     }
 
@@ -99,26 +98,25 @@ impl DutyPerformer {
         self.handled_answers.retain(|opened| open.contains(opened));
     }
 
-    fn prompt(&self, turn: u32, messages: &[String], attachments: &[PromptAttachment]) {
-        if self.connection.lock().performed.turn >= turn {
+    fn prompt(&mut self, turn: u32, messages: &[String], attachments: &[PromptAttachment]) {
+        let begun = self.connection.lock().performed.turn.max(self.refused_turn);
+        if begun >= turn {
             return;
         }
         // Read before the connection is locked, because other tasks need it meanwhile.
         let attachments = attachments::load(attachments);
         let ordered = {
             let mut connection = self.connection.lock();
-            if connection.performed.turn >= turn {
-                return;
-            }
-            // Also if the adapter refuses it: the turn is then ended with the reason, and not tried
-            // again.
-            connection.performed.turn = turn;
             let messages = messages.to_vec();
-            connection.order(AgentCommand::Prompt {
+            let ordered = connection.order(AgentCommand::Prompt {
                 turn,
                 messages,
                 attachments,
-            })
+            });
+            if ordered.is_ok() {
+                connection.performed.turn = turn;
+            }
+            ordered
         };
         crash::point("prompt_written");
         match ordered {
@@ -127,8 +125,10 @@ impl DutyPerformer {
         }
     }
 
-    /// A turn that could not even be begun is over.
-    fn end_turn(&self, turn: u32, message: String) {
+    /// A turn that could not even be begun is over. It does not count as performed: a host that finds
+    /// it on the record as running, because this end was not committed, has to try it again.
+    fn end_turn(&mut self, turn: u32, message: String) {
+        self.refused_turn = turn;
         let ended = self.key.input(RunEvent::TurnEnded {
             entries: Vec::new(),
             end: Box::new(TurnEnded {
@@ -140,12 +140,7 @@ impl DutyPerformer {
             }),
             left_open: Vec::new(),
         });
-        let service = self.service.clone();
-        self.tasks.spawn(async move {
-            if let Err(error) = service.record_output(vec![ended], None).await {
-                tracing::warn!(%error, "the end of a turn was not recorded");
-            }
-        });
+        self.deliveries.record_input(ended);
     }
 
     fn interrupt(&self, turn: u32) {

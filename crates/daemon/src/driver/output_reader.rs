@@ -3,8 +3,9 @@
 //! Text is buffered and committed in pieces, always before whatever came after it. An ask is submitted
 //! and its decision is not waited for.
 //!
-//! Invariant: an input that follows from a line is committed together with a checkpoint at the end of
-//! that line or later, so that the next host neither misses a line nor reads one twice.
+//! Invariant: everything that follows from a line is one commit, together with a checkpoint at the end
+//! of that line or later, so that the next host neither misses a line nor reads one twice. An ask that
+//! the loop refuses changes nothing about that.
 
 mod asks;
 #[cfg(test)]
@@ -16,22 +17,23 @@ use countersign_agents::adapter::{
     AgentEvent, AgentReport, ProcessExit, RequestId, SessionReady, TurnEnd,
 };
 use countersign_agents::runner::LinkEvent;
-use countersign_core::event::{AgentReported, TranscriptEntry, TurnEnded};
+use countersign_core::event::{TranscriptEntry, TurnEnded};
 use countersign_core::limits::{AGENT_LINE_BYTES_SHORT, AGENT_LOG_BYTES_KEPT, RUNNER_BYTES_HELD};
-use countersign_core::{Caller, Checkpoint, Input, RunEvent};
+use countersign_core::{Caller, Checkpoint, RunEvent};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::crash;
-use crate::service::Service;
+use crate::service::{AgentOutput, Service};
 
 use super::agent_connection::{ConnectionSnapshot, LinkLost, SharedConnection};
 use super::client_requests::ClientRequests;
-use super::deliveries::Deliveries;
+use super::deliveries::{Deliveries, UnsentBatch};
 use super::run::RunKey;
 use super::throttle::OutputThrottle;
 use super::transcript_buffer::TranscriptBuffer;
+use asks::{AskSubject, QueuedAsk};
 
 /// What a reader works with.
 pub(super) struct ReaderParts {
@@ -65,19 +67,37 @@ pub(super) struct OutputReader {
     transcript: TranscriptBuffer,
     log: String,
     in_turn: bool,
-    /// Whether more of the newest line is still to be handled.
-    is_partial: bool,
+    /// What was read and is not committed, in the order of the pipe. The transcript comes after it.
+    uncommitted: Vec<ReadOutput>,
     /// The number of the newest line.
     offset: u64,
     /// The number of the newest line that is committed.
     committed: u64,
 }
 
+/// What follows from a line, on its way into a commit.
+enum ReadOutput {
+    Event(RunEvent),
+    Ask(QueuedAsk),
+}
+
+/// What one commit records, and what is left to do about it afterwards.
+struct PreparedCommit {
+    output: Vec<AgentOutput>,
+    /// The events among the output, for the case that the commit fails.
+    events: Vec<RunEvent>,
+    /// What its asks are for, in their order.
+    asks: Vec<AskSubject>,
+}
+
 /// What the reader had when it ended.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FinalOutput {
-    pub(super) report: Option<AgentReported>,
+    /// What was read and not committed, in the order of the pipe. The entries come after it.
+    pub(super) events: Vec<RunEvent>,
     pub(super) entries: Vec<TranscriptEntry>,
+    /// How far the output is known to be committed.
+    pub(super) committed: u64,
     /// How the process ended, and why its runner ended it; nothing if the link was lost.
     pub(super) ended: Option<(ProcessExit, Option<String>)>,
     pub(super) in_turn: bool,
@@ -92,7 +112,7 @@ impl OutputReader {
             transcript: TranscriptBuffer::default(),
             log: start.log,
             in_turn: start.in_turn,
-            is_partial: false,
+            uncommitted: Vec::new(),
             offset: start.offset,
             committed: start.offset,
         }
@@ -101,9 +121,13 @@ impl OutputReader {
     /// Reads the agent's output to its end.
     pub(super) async fn read_all(mut self, events: &mut mpsc::Receiver<LinkEvent>) -> FinalOutput {
         let ended = self.read_until_over(events).await;
+        self.take_report();
+        let uncommitted = std::mem::take(&mut self.uncommitted).into_iter();
         FinalOutput {
-            report: self.transcript.take_report(&self.parts.key.agent),
+            // Of an ask nothing is left: nobody waits for its answer any more, or it is read again.
+            events: uncommitted.filter_map(ReadOutput::into_event).collect(),
             entries: self.transcript.take(),
+            committed: self.committed,
             ended: ended.ok(),
             in_turn: self.in_turn,
             log: self.log,
@@ -117,7 +141,7 @@ impl OutputReader {
         let mut throttle = OutputThrottle::begin(Instant::now());
         loop {
             match wait_for_event(events, &self.transcript).await {
-                ReaderWake::CommitDue => self.commit(Vec::new()).await?,
+                ReaderWake::CommitDue => self.commit().await?,
                 ReaderWake::Event(Some(LinkEvent::Exited { exit, why })) => return Ok((exit, why)),
                 ReaderWake::Event(None | Some(LinkEvent::Lost)) => return Err(LinkLost),
                 ReaderWake::Event(Some(event)) => {
@@ -150,7 +174,7 @@ impl OutputReader {
         // keeps them until they are, and holds the agent back when it keeps too much.
         let unacknowledged = self.offset.saturating_sub(self.committed);
         if self.transcript.is_full() || unacknowledged > RUNNER_BYTES_HELD as u64 / 2 {
-            self.commit(Vec::new()).await?;
+            self.commit().await?;
         }
         Ok(())
     }
@@ -161,18 +185,19 @@ impl OutputReader {
         });
         self.parts.connection.confirm_when_written(sent);
         self.offset = number;
-        let mut events = output.events.into_iter();
-        while let Some(event) = events.next() {
-            // A commit in the middle of a line carries no checkpoint: the next host would take the
-            // rest of the line for read.
-            self.is_partial = events.as_slice().iter().any(is_recorded);
-            self.handle_agent_event(event).await?;
+        for event in output.events {
+            self.handle_agent_event(event).await;
         }
-        self.is_partial = false;
-        Ok(())
+        // Not before the end of the line: the next host reads either all of it or nothing. The next
+        // line waits for this commit: nothing may overtake an ask that could not be committed.
+        if self.uncommitted.is_empty() {
+            Ok(())
+        } else {
+            self.commit().await
+        }
     }
 
-    async fn handle_agent_event(&mut self, event: AgentEvent) -> Result<(), LinkLost> {
+    async fn handle_agent_event(&mut self, event: AgentEvent) {
         match event {
             AgentEvent::Transcript(entry) => {
                 self.in_turn = true;
@@ -180,29 +205,28 @@ impl OutputReader {
                 crash::point("text_heard");
             }
             AgentEvent::Reported(report) => self.transcript.report(report),
-            AgentEvent::Ready(ready) => self.handle_ready(ready).await?,
+            AgentEvent::Ready(ready) => self.handle_ready(ready),
             AgentEvent::StartFailed { message } => {
                 self.parts.fatal.send_replace(Some(message));
             }
-            AgentEvent::Asked(ask) => self.handle_permission_ask(*ask).await?,
-            AgentEvent::Withdrawn { request } => self.handle_withdrawal(request).await?,
+            AgentEvent::Asked(ask) => self.handle_permission_ask(*ask),
+            AgentEvent::Withdrawn { request } => self.handle_withdrawal(request),
             AgentEvent::ClientRequested {
                 request,
                 line,
                 client_request,
             } => {
                 self.handle_client_request(request, line, client_request)
-                    .await?;
+                    .await;
             }
-            AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end).await?,
+            AgentEvent::TurnEnded { turn, end } => self.handle_turn_end(turn, end),
             AgentEvent::Noise(text) => {
                 tracing::debug!(agent = %self.parts.key.agent, text, "noise of an agent");
             }
         }
-        Ok(())
     }
 
-    async fn handle_ready(&mut self, ready: SessionReady) -> Result<(), LinkLost> {
+    fn handle_ready(&mut self, ready: SessionReady) {
         self.in_turn = false;
         for warning in ready.warnings {
             self.transcript.note(warning);
@@ -211,17 +235,13 @@ impl OutputReader {
             mode: ready.mode,
             ..AgentReport::default()
         });
-        let opened = RunEvent::Ready {
+        self.queue(ReadOutput::Event(RunEvent::Ready {
             session: ready.session,
             resumable: ready.resumable,
-        };
-        self.commit(vec![opened]).await?;
-        crash::point("session_recorded");
-        self.parts.ready.send_replace(true);
-        Ok(())
+        }));
     }
 
-    async fn handle_turn_end(&mut self, turn: u32, end: TurnEnd) -> Result<(), LinkLost> {
+    fn handle_turn_end(&mut self, turn: u32, end: TurnEnd) {
         self.in_turn = false;
         let ended = RunEvent::TurnEnded {
             entries: self.transcript.take(),
@@ -234,47 +254,99 @@ impl OutputReader {
             }),
             left_open: end.left_open,
         };
-        self.commit(vec![ended]).await
+        self.queue(ReadOutput::Event(ended));
     }
 
-    async fn handle_withdrawal(&mut self, request: RequestId) -> Result<(), LinkLost> {
+    fn handle_withdrawal(&mut self, request: RequestId) {
         let request = request.0;
-        self.commit(vec![RunEvent::RequestWithdrawn { request }])
-            .await
+        self.queue(ReadOutput::Event(RunEvent::RequestWithdrawn { request }));
     }
 
-    /// Commits what was read and then `more`, with how far that is.
-    async fn commit(&mut self, more: Vec<RunEvent>) -> Result<(), LinkLost> {
-        let mut inputs = self.take_inputs();
+    /// Adds what is committed at the end of the line, after the text that came before it.
+    fn queue(&mut self, output: ReadOutput) {
+        self.take_entries();
+        self.uncommitted.push(output);
+    }
+
+    fn take_entries(&mut self) {
         let entries = self.transcript.take();
-        let entries = (!entries.is_empty()).then_some(RunEvent::EntriesAdded(entries));
-        let events = entries.into_iter().chain(more);
-        inputs.extend(events.map(|event| self.parts.key.input(event)));
-        let snapshot = self.snapshot_unless_partial();
-        if inputs.is_empty() && snapshot.is_none() {
-            return Ok(());
+        if !entries.is_empty() {
+            let added = RunEvent::EntriesAdded(entries);
+            self.uncommitted.push(ReadOutput::Event(added));
         }
-        let checkpoint = snapshot.as_ref().map(|snapshot| self.checkpoint(snapshot));
-        if let Err(error) = self.parts.service.record_output(inputs, checkpoint).await {
-            let agent = &self.parts.key.agent;
-            tracing::warn!(%agent, %error, "the output of an agent was not recorded");
-            return Err(LinkLost);
+    }
+
+    /// What the agent said about itself goes first: it has no place among what it said.
+    fn take_report(&mut self) {
+        if let Some(report) = self.transcript.take_report(&self.parts.key.agent) {
+            let reported = RunEvent::Reported(Box::new(report));
+            self.uncommitted.insert(0, ReadOutput::Event(reported));
+        }
+    }
+
+    /// Commits what was read, with how far that is and what became of earlier answers.
+    async fn commit(&mut self) -> Result<(), LinkLost> {
+        let unsent = self.parts.deliveries.take_unsent();
+        let prepared = self.prepare_commit(&unsent);
+        let snapshot = self.parts.connection.lock().snapshot();
+        let checkpoint = Some(self.checkpoint(&snapshot));
+        let has_asked = !prepared.asks.is_empty();
+        if has_asked {
+            crash::point("ask_heard");
+        }
+        let service = &self.parts.service;
+        let replies = match service.record_output(prepared.output, checkpoint).await {
+            Ok(replies) => replies,
+            Err(error) => {
+                let agent = &self.parts.key.agent;
+                tracing::warn!(%agent, %error, "the output of an agent was not recorded");
+                // It is read again, unless the runner is gone.
+                self.uncommitted = prepared.events.into_iter().map(ReadOutput::Event).collect();
+                return Err(LinkLost);
+            }
+        };
+        unsent.confirm();
+        if has_asked {
+            crash::point("ask_accepted");
         }
         self.acknowledge(snapshot);
+        if has_asked {
+            crash::point("ask_acknowledged");
+        }
+        if prepared.events.iter().any(is_ready) {
+            crash::point("session_recorded");
+            self.parts.ready.send_replace(true);
+        }
+        for (subject, reply) in prepared.asks.into_iter().zip(replies) {
+            self.handle_ask_reply(subject, reply);
+        }
         Ok(())
     }
 
-    /// What goes before everything else in the next commit: settlements and the agent's report.
-    fn take_inputs(&mut self) -> Vec<Input> {
-        let mut inputs = self.parts.deliveries.take_settlements();
-        if let Some(report) = self.transcript.take_report(&self.parts.key.agent) {
-            inputs.push(self.parts.key.input(RunEvent::Reported(Box::new(report))));
+    /// Takes everything that was read, in its order.
+    fn prepare_commit(&mut self, unsent: &UnsentBatch) -> PreparedCommit {
+        self.take_entries();
+        self.take_report();
+        let inputs = unsent.inputs().iter().cloned();
+        let mut prepared = PreparedCommit {
+            output: inputs.map(AgentOutput::Input).collect(),
+            events: Vec::new(),
+            asks: Vec::new(),
+        };
+        for read in std::mem::take(&mut self.uncommitted) {
+            match read {
+                ReadOutput::Event(event) => {
+                    let input = self.parts.key.input(event.clone());
+                    prepared.output.push(AgentOutput::Input(input));
+                    prepared.events.push(event);
+                }
+                ReadOutput::Ask(ask) => {
+                    prepared.output.push(AgentOutput::Ask(ask.request));
+                    prepared.asks.push(ask.subject);
+                }
+            }
         }
-        inputs
-    }
-
-    fn snapshot_unless_partial(&self) -> Option<ConnectionSnapshot> {
-        (!self.is_partial).then(|| self.parts.connection.lock().snapshot())
+        prepared
     }
 
     fn checkpoint(&self, snapshot: &ConnectionSnapshot) -> Checkpoint {
@@ -288,20 +360,26 @@ impl OutputReader {
 
     /// Tells the runner what it need not keep any longer. Only after the commit: what the runner has
     /// dropped cannot be read again.
-    fn acknowledge(&mut self, snapshot: Option<ConnectionSnapshot>) {
-        if let Some(snapshot) = snapshot {
-            self.committed = snapshot.offset;
-            let connection = self.parts.connection.lock();
-            connection
-                .link()
-                .committed(snapshot.offset, snapshot.open_lines);
+    fn acknowledge(&mut self, snapshot: ConnectionSnapshot) {
+        self.committed = snapshot.offset;
+        let connection = self.parts.connection.lock();
+        connection
+            .link()
+            .committed(snapshot.offset, snapshot.open_lines);
+    }
+}
+
+impl ReadOutput {
+    fn into_event(self) -> Option<RunEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Ask(_) => None,
         }
     }
 }
 
-/// Whether an event changes what the host has to record.
-fn is_recorded(event: &AgentEvent) -> bool {
-    !matches!(event, AgentEvent::Noise(_))
+fn is_ready(event: &RunEvent) -> bool {
+    matches!(event, RunEvent::Ready { .. })
 }
 
 /// A long line takes long to parse, which must not hold up the other tasks of the thread.

@@ -133,7 +133,6 @@ impl Run {
             over: over.clone(),
         });
         let performer = DutyPerformer::new(
-            service.clone(),
             key.clone(),
             connection.clone(),
             deliveries.clone(),
@@ -219,13 +218,17 @@ impl Run {
         };
         let mut reader = self.tasks.spawn(reading.in_current_span());
         let reason = self.wait_until_over(&mut reader, duties, shutdown).await;
-        let outcome = self.finish(reason, reader).await;
+        let mut outcome = self.finish(reason, reader).await;
         // First, because some tasks wait for it: a wait for a terminal's exit has no other end.
         self.over.cancel();
-        // Before the caller records the end of the run, which settles as unknown whatever is owed.
-        self.deliveries.send_settlements().await;
         self.tasks.close();
         self.tasks.wait().await;
+        if let RunOutcome::Over(finished) = &mut outcome {
+            finished.unsent = self.deliveries.take_unsent().into_inputs();
+        } else if let Err(error) = self.deliveries.send_unsent().await {
+            // The answers are still owed, and whoever continues asks the runner about them.
+            tracing::debug!(%error, "what became of answers is left to be found out again");
+        }
         outcome
     }
 
@@ -299,7 +302,8 @@ impl Run {
             run: self.key.number,
             is_clean: output.ended.is_some(),
             link,
-            report: output.report,
+            unsent: Vec::new(),
+            events: output.events,
             exited: RunEvent::Exited {
                 entries: output.entries,
                 end,
@@ -384,7 +388,8 @@ pub(super) fn failed_run(run: u32, end: RunEnd, message: String) -> FinishedRun 
         run,
         is_clean: false,
         link: None,
-        report: None,
+        unsent: Vec::new(),
+        events: Vec::new(),
         exited: RunEvent::Exited {
             entries: Vec::new(),
             end,

@@ -22,7 +22,9 @@ use countersign_agents::{
     TerminalOutput, TreeError, TreeRecord,
 };
 use countersign_core::event::{ProcessKey, TranscriptEntry};
-use countersign_core::{AgentId, Approval, Caller, Duty, Json, Principal, PrincipalKey, Role};
+use countersign_core::{
+    AgentId, Approval, Caller, Duty, Event, Json, Principal, PrincipalKey, Role,
+};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +42,7 @@ use super::runner_host::{HeldTree, RunnerFuture, RunnerHost};
 use crate::duty_board::DutyReceiver;
 use crate::service::Service;
 use crate::service::tests as host;
+use host::FillableDisk;
 
 pub(super) const RUNNER: ProcessKey = ProcessKey {
     pid: 4242,
@@ -153,7 +156,7 @@ impl ShellBackend for NoTerminals {
 }
 
 /// A protocol of one command per line, or several between semicolons: `say TEXT`, `ask ID`,
-/// `read ID PATH`, `write ID PATH TEXT`.
+/// `withdraw ID`, `read ID PATH`, `write ID PATH TEXT`. The prompt `refuse` is not taken.
 #[derive(Default)]
 struct LineAdapter {
     open: BTreeMap<RequestId, u64>,
@@ -162,10 +165,15 @@ struct LineAdapter {
 impl LineAdapter {
     fn handle_command(&mut self, command: &str, line: u64) -> AgentEvent {
         let words: Vec<&str> = command.splitn(4, ' ').collect();
-        if words[0] != "say" {
+        if !["say", "withdraw"].contains(&words[0]) {
             self.open.insert(RequestId(words[1].to_owned()), line);
         }
         match words[..] {
+            ["withdraw", id] => {
+                let request = RequestId(id.to_owned());
+                self.open.remove(&request);
+                AgentEvent::Withdrawn { request }
+            }
             ["ask", id] => AgentEvent::Asked(Box::new(PermissionAsk {
                 request: RequestId(id.to_owned()),
                 line,
@@ -225,6 +233,9 @@ impl Adapter for LineAdapter {
 
     fn apply_command(&mut self, command: AgentCommand) -> Result<Vec<AgentWrite>, CommandError> {
         match command {
+            AgentCommand::Prompt { messages, .. } if messages == ["refuse"] => {
+                Err(CommandError::Unsupported("refused".to_owned()))
+            }
             AgentCommand::Prompt { turn, messages, .. } => Ok(vec![AgentWrite::own(
                 "prompt",
                 turn,
@@ -275,54 +286,84 @@ pub(super) fn line(number: u64, text: &str) -> LinkEvent {
 /// The parts of a run of the agent `a`, whose session is open and whose output was committed up to 7.
 pub(super) struct TestRun {
     pub(super) folder: TempDir,
+    pub(super) disk: Arc<FillableDisk>,
     pub(super) service: Service,
     pub(super) link: Arc<FakeLink>,
     pub(super) key: RunKey,
     pub(super) connection: SharedConnection,
     pub(super) requests: Arc<ClientRequests>,
-    deliveries: Arc<Deliveries>,
+    pub(super) deliveries: Arc<Deliveries>,
+    /// How far the output was committed when the run began or continued.
+    pub(super) offset: u64,
     tasks: TaskTracker,
     over: CancellationToken,
+}
+
+/// What outlives a host.
+struct RunRemains {
+    folder: TempDir,
+    disk: Arc<FillableDisk>,
+    service: Service,
+    written: BTreeMap<WriteId, WriteKind>,
+    claimed: BTreeSet<WriteId>,
 }
 
 impl TestRun {
     pub(super) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (service, _) = host::host(&folder, &[]).await;
+        let disk = Arc::new(FillableDisk::default());
+        let (service, _) = host::host_on(disk.clone(), &folder, &[]).await;
         host::spawn(&service, "a").await;
-        let adapter = LineAdapter::default();
-        Self::assemble(folder, service, adapter, ConnectionState::default())
+        let remains = RunRemains {
+            folder,
+            disk,
+            service,
+            written: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+        };
+        Self::assemble(remains, ConnectionState::default(), 7)
     }
 
     /// The same run at the next host, which knows only what the first one would have committed now.
     pub(super) fn continue_at_next_host(self) -> Self {
         let snapshot = self.connection.lock().snapshot();
-        let state: ConnectionState = serde_json::from_str(snapshot.state.text()).unwrap();
-        let open: Vec<(RequestId, u64)> = serde_json::from_str(state.adapter.text()).unwrap();
-        let adapter = LineAdapter {
-            open: open.into_iter().collect(),
-        };
-        let (written, claimed) = (&self.link.written, &self.link.claimed);
-        let link = FakeLink {
-            written: Mutex::new(written.lock().unwrap().clone()),
-            claimed: Mutex::new(claimed.lock().unwrap().clone()),
-            ..FakeLink::default()
-        };
-        let next = Self::assemble(self.folder, self.service, adapter, state);
-        *next.link.written.lock().unwrap() = link.written.into_inner().unwrap();
-        *next.link.claimed.lock().unwrap() = link.claimed.into_inner().unwrap();
-        next
+        let state = serde_json::from_str(snapshot.state.text()).unwrap();
+        Self::assemble(self.into_remains(), state, 7)
     }
 
-    fn assemble(
-        folder: TempDir,
-        service: Service,
-        adapter: LineAdapter,
-        state: ConnectionState,
-    ) -> Self {
-        let link = Arc::new(FakeLink::default());
+    /// The same run at the next host, which knows only what the first one committed.
+    pub(super) async fn continue_from_record(self) -> Self {
+        let checkpoint = self.service.find_checkpoint(self.key.agent.clone()).await;
+        let checkpoint = checkpoint.unwrap().unwrap();
+        let state = serde_json::from_str::<Option<_>>(checkpoint.state.text()).unwrap();
+        let remains = self.into_remains();
+        Self::assemble(remains, state.unwrap_or_default(), checkpoint.offset)
+    }
+
+    fn into_remains(self) -> RunRemains {
+        RunRemains {
+            folder: self.folder,
+            disk: self.disk,
+            service: self.service,
+            written: self.link.written.lock().unwrap().clone(),
+            claimed: self.link.claimed.lock().unwrap().clone(),
+        }
+    }
+
+    fn assemble(remains: RunRemains, state: ConnectionState, offset: u64) -> Self {
+        let (folder, service) = (remains.folder, remains.service);
+        let open: Option<Vec<(RequestId, u64)>> =
+            serde_json::from_str(state.adapter.text()).unwrap();
+        let adapter = LineAdapter {
+            open: open.into_iter().flatten().collect(),
+        };
+        let link = Arc::new(FakeLink {
+            written: Mutex::new(remains.written),
+            claimed: Mutex::new(remains.claimed),
+            ..FakeLink::default()
+        });
         let (tasks, over) = (TaskTracker::new(), CancellationToken::new());
-        let connection = AgentConnection::new(link.clone(), Box::new(adapter), state, 7);
+        let connection = AgentConnection::new(link.clone(), Box::new(adapter), state, offset);
         let connection = SharedConnection::new(connection, tasks.clone());
         let deliveries = Arc::new(Deliveries::new(
             service.clone(),
@@ -341,6 +382,7 @@ impl TestRun {
         });
         Self {
             folder,
+            disk: remains.disk,
             service,
             link,
             key: RunKey {
@@ -350,6 +392,7 @@ impl TestRun {
             connection,
             requests,
             deliveries,
+            offset,
             tasks,
             over,
         }
@@ -377,7 +420,7 @@ impl TestRun {
             fatal: watch::Sender::new(None),
         };
         let start = ReaderStart {
-            offset: 7,
+            offset: self.offset,
             ..ReaderStart::default()
         };
         let (sender, mut receiver) = mpsc::channel(events.len().max(1));
@@ -392,7 +435,6 @@ impl TestRun {
 
     pub(super) fn performer(&self) -> DutyPerformer {
         DutyPerformer::new(
-            self.service.clone(),
             self.key.clone(),
             self.connection.clone(),
             self.deliveries.clone(),
@@ -436,6 +478,12 @@ impl TestRun {
     /// Waits until every line is confirmed. The settlements that follow from that are lost, as if the
     /// host was killed right after it committed a checkpoint.
     pub(super) async fn confirm_all_and_lose_settlements(&self) {
+        self.confirm_all().await;
+        self.deliveries.take_unsent().confirm();
+    }
+
+    /// Waits until every line is confirmed.
+    pub(super) async fn confirm_all(&self) {
         loop {
             let snapshot = self.connection.lock().snapshot();
             let state: ConnectionState = serde_json::from_str(snapshot.state.text()).unwrap();
@@ -445,7 +493,12 @@ impl TestRun {
             }
             tokio::task::yield_now().await;
         }
-        self.deliveries.take_settlements();
+    }
+
+    /// What the record has of the agent's output, in order.
+    pub(super) async fn recorded_output(&self) -> Vec<String> {
+        let events = host::recorded_events(&self.service).await;
+        events.iter().flat_map(describe_output).collect()
     }
 
     /// Waits until everything that was begun is done and recorded.
@@ -453,12 +506,33 @@ impl TestRun {
         self.over.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        // Settlements are sent without waiting for their commit. A read comes after it.
-        self.service.read_state(|_| ()).await.unwrap();
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
+    }
+}
+
+/// What an event says of an agent's output; nothing if it is about something else.
+fn describe_output(event: &Event) -> Vec<String> {
+    match event {
+        Event::TranscriptAdded(added) => added.entries.iter().map(describe_entry).collect(),
+        Event::ApprovalRequested(requested) => {
+            let request = requested.ask.request.as_deref().unwrap_or_default();
+            vec![format!("asked {request}")]
+        }
+        Event::ApprovalResolved(resolved) => vec![format!("{:?}", resolved.ending.outcome)],
+        Event::AnswerSettled(settled) => vec![format!("settled: {:?}", settled.delivery)],
+        Event::TurnEnded(ended) => vec![format!("turn {} ended: {}", ended.turn, ended.reason)],
+        Event::AgentExited(exited) => vec![format!("exited: {:?}", exited.end)],
+        _ => Vec::new(),
+    }
+}
+
+fn describe_entry(entry: &TranscriptEntry) -> String {
+    match entry {
+        TranscriptEntry::Assistant { text } => format!("said {text}"),
+        other => format!("{other:?}"),
     }
 }
 

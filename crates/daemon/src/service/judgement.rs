@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::gate::{AskFacts, AssessedAsk};
 use crate::reply::{CommandReply, ServiceError};
-use crate::supervisor::{AskCommand, StateView, SupervisorCommand};
+use crate::supervisor::{AskCommand, OutputStep, StateView, SupervisorCommand};
 
 use super::{Service, ServiceResult, approval};
 
@@ -45,44 +45,72 @@ impl Service {
         .await
     }
 
-    /// An ask of a managed agent enters the loop; what follows from it is a duty, so nobody has to
-    /// wait for more than its acceptance. What is sent after this is decided after it.
-    ///
-    /// `before` is decided right before it, and if any of that is refused the ask is too. The checkpoint
-    /// is committed with the ask if it is accepted: opened, settled by rules, or covered.
-    pub(crate) async fn send_ask(
-        &self,
-        request: AskRequest,
-        before: Vec<Input>,
-        checkpoint: Option<Checkpoint>,
-    ) -> ServiceResult<PendingAsk> {
-        self.assess_and_send(AskCommand {
-            before,
-            checkpoint,
-            ..AskCommand::new(request)
-        })
-        .await
-    }
-
     /// Assesses an ask that names a tool and sends it to the loop, its only pass there. Any other
     /// ask, and one that cannot be assessed, waits for a person.
-    pub(super) async fn assess_and_send(
-        &self,
-        mut command: AskCommand,
-    ) -> ServiceResult<PendingAsk> {
-        // Read before the assessment: a change during it must look like one after it.
-        let rules_revision = *self.shared.rulebook.changes().borrow();
+    pub(super) async fn assess_and_send(&self, command: AskCommand) -> ServiceResult<PendingAsk> {
+        let (answer, pending) = self.pending_ask();
+        let command = self.assess_command(command).await;
+        self.send(SupervisorCommand::Ask(command, answer)).await?;
+        Ok(pending)
+    }
+
+    /// An ask that is about to be assessed and sent, and where its reply goes.
+    fn pending_ask(&self) -> (oneshot::Sender<ServiceResult<CommandReply>>, PendingAsk) {
+        let (answer, wait) = oneshot::channel();
+        let pending = PendingAsk {
+            service: self.clone(),
+            // Read before the assessment: a change during it must look like one after it.
+            rules_revision: *self.shared.rulebook.changes().borrow(),
+            wait,
+        };
+        (answer, pending)
+    }
+
+    async fn assess_command(&self, mut command: AskCommand) -> AskCommand {
         if command.request.tool.is_some() {
             let facts = self.request_facts(&command.request);
             command.assessed = self.assess(facts).await;
         }
+        command
+    }
+
+    /// Records what an agent said and asked, and how far its output was read with that, in one
+    /// commit: it is on the record when this returns. Gives what the loop made of each ask; what
+    /// follows from an ask is a duty, so nobody has to wait for more.
+    ///
+    /// If an input is refused, the others are on the record and the checkpoint is not. What is about
+    /// a run that is over is dropped.
+    pub(crate) async fn record_output(
+        &self,
+        output: Vec<AgentOutput>,
+        checkpoint: Option<Checkpoint>,
+    ) -> ServiceResult<Vec<ServiceResult<CommandReply>>> {
+        let mut steps = Vec::with_capacity(output.len());
+        let mut asks = Vec::new();
+        for one in output {
+            steps.push(match one {
+                AgentOutput::Input(input) => OutputStep::Input(input),
+                AgentOutput::Ask(request) => {
+                    let (answer, pending) = self.pending_ask();
+                    asks.push(pending);
+                    let command = self.assess_command(AskCommand::new(*request)).await;
+                    OutputStep::Ask(command, answer)
+                }
+            });
+        }
         let (answer, wait) = oneshot::channel();
-        self.send(SupervisorCommand::Ask(command, answer)).await?;
-        Ok(PendingAsk {
-            service: self.clone(),
-            rules_revision,
-            wait,
+        self.send(SupervisorCommand::RecordOutput {
+            steps,
+            checkpoint,
+            answer,
         })
+        .await?;
+        wait.await.map_err(|_| self.unavailable())??;
+        let mut replies = Vec::with_capacity(asks.len());
+        for ask in asks {
+            replies.push(ask.accepted().await);
+        }
+        Ok(replies)
     }
 
     /// Project and ancestors are read from the directory: assessing takes place outside the loop in
@@ -200,8 +228,14 @@ impl Service {
     }
 }
 
+/// What an agent said or asked, on its way to the record.
+pub(crate) enum AgentOutput {
+    Input(Input),
+    Ask(Box<AskRequest>),
+}
+
 /// An ask that was sent to the loop.
-pub(crate) struct PendingAsk {
+pub(super) struct PendingAsk {
     service: Service,
     /// The revision of the rule files that it was assessed with, or an earlier one.
     rules_revision: u64,
@@ -210,7 +244,7 @@ pub(crate) struct PendingAsk {
 
 impl PendingAsk {
     /// What the loop made of it: an approval, or an earlier one that allowed exactly this.
-    pub(crate) async fn accepted(self) -> ServiceResult<CommandReply> {
+    pub(super) async fn accepted(self) -> ServiceResult<CommandReply> {
         let service = self.service;
         let reply = self.wait.await.map_err(|_| service.unavailable())??;
         let changed = *service.shared.rulebook.changes().borrow() != self.rules_revision;

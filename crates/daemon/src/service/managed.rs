@@ -10,16 +10,15 @@ use countersign_core::{
     ManagedInput, OpenCounts, Rejection, RunState, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventQuery, StoreError};
-use tokio::sync::oneshot;
 
 use crate::attachments;
 use crate::driver::check_launch;
 use crate::ids::new_agent_id;
 use crate::reply::ServiceError;
 use crate::subscription::EventFilter;
-use crate::supervisor::{StateView, SupervisorCommand};
+use crate::supervisor::StateView;
 
-use super::{RunnerSettings, Service, ServiceResult, agent, with_limit};
+use super::{AgentOutput, RunnerSettings, Service, ServiceResult, agent, with_limit};
 
 /// What a wait for agents is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,27 +345,10 @@ impl Service {
         self.shared.secrets.variables_of(agent)
     }
 
-    /// Sends an input whose result nobody waits for.
-    pub(crate) async fn send_input(&self, input: Input) -> ServiceResult<()> {
-        self.send(SupervisorCommand::Input(input, None)).await
-    }
-
-    /// What an agent was heard to say, and how far it was heard with that: on the record when this
-    /// returns. If any of it is refused, the rest is on the record and the checkpoint is not. One about
-    /// a run that is over is dropped.
-    pub(crate) async fn record_output(
-        &self,
-        inputs: Vec<Input>,
-        checkpoint: Option<Checkpoint>,
-    ) -> ServiceResult<()> {
-        let (answer, wait) = oneshot::channel();
-        self.send(SupervisorCommand::RecordOutput {
-            inputs,
-            checkpoint,
-            answer,
-        })
-        .await?;
-        wait.await.map_err(|_| self.unavailable())?.map(drop)
+    /// Records what was found out about an agent, in one commit.
+    pub(crate) async fn record_inputs(&self, inputs: Vec<Input>) -> ServiceResult<()> {
+        let output = inputs.into_iter().map(AgentOutput::Input).collect();
+        self.record_output(output, None).await.map(drop)
     }
 
     /// How far an agent was heard, as it is on the record.

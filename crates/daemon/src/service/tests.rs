@@ -1,10 +1,13 @@
 //! A host after another: what it leaves alone, and what it settles.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use countersign_core::event::SpawnOptions;
 use countersign_core::{
-    ApprovalId, AskRequest, Caller, Checkpoint, Json, ManagedAsk, ManagedInput, PrincipalKey,
-    ResolveApproval, Role, RunEvent, SpawnAgent,
+    ApprovalId, AskRequest, Caller, Checkpoint, CommitChanges, CommittedEvent, Event, Json,
+    ManagedAsk, ManagedInput, PrincipalKey, ResolveApproval, Role, RunEvent, SpawnAgent,
 };
+use countersign_store::{EventLog, EventQuery, StoreError};
 use tempfile::TempDir;
 
 use super::*;
@@ -20,10 +23,68 @@ fn caller(role: Role, name: &str) -> Caller {
     }
 }
 
+/// A disk that a test fills, with the number of commits that found it full.
+#[derive(Debug, Default)]
+pub(crate) struct FillableDisk {
+    is_full: AtomicBool,
+    failures: AtomicUsize,
+}
+
+impl FillableDisk {
+    pub(crate) fn fill(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn free(&self) {
+        self.is_full.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failures(&self) -> usize {
+        self.failures.load(Ordering::Relaxed)
+    }
+}
+
+/// A log on such a disk.
+struct FillableLog {
+    log: Box<dyn EventLog>,
+    disk: Arc<FillableDisk>,
+}
+
+impl EventLog for FillableLog {
+    fn load(&mut self) -> Result<Snapshot, StoreError> {
+        self.log.load()
+    }
+
+    fn append(
+        &mut self,
+        entries: &[CommittedEvent],
+        changes: &CommitChanges,
+    ) -> Result<(), StoreError> {
+        if self.disk.is_full.load(Ordering::Relaxed) {
+            self.disk.failures.fetch_add(1, Ordering::Relaxed);
+            return Err(StoreError::Full { path: "log".into() });
+        }
+        self.log.append(entries, changes)
+    }
+}
+
 /// A loop on the record in a folder, without anybody who attends to agents.
 pub(crate) async fn host(folder: &TempDir, adopted: &[&str]) -> (Service, SupervisorExit) {
+    host_on(Arc::default(), folder, adopted).await
+}
+
+/// As [`host`], on a disk that can be filled.
+pub(crate) async fn host_on(
+    disk: Arc<FillableDisk>,
+    folder: &TempDir,
+    adopted: &[&str],
+) -> (Service, SupervisorExit) {
     let (mut log, history) = countersign_store::open(&folder.path().join("log.db")).unwrap();
     let snapshot = log.load().unwrap();
+    let log = FillableLog {
+        log: Box::new(log),
+        disk,
+    };
     let settings = HostSettings::new("test");
     let clock = HostClock::start();
     let (service, _board, stopped) =
@@ -72,7 +133,8 @@ pub(crate) async fn spawn(service: &Service, agent: &str) {
         resumable: true,
     };
     let ready = ManagedInput::RunReported(AgentId::new(agent), 1, ready);
-    let heard = service.record_output(vec![Input::Managed(ready)], Some(checkpoint(agent)));
+    let ready = AgentOutput::Input(Input::Managed(ready));
+    let heard = service.record_output(vec![ready], Some(checkpoint(agent)));
     heard.await.unwrap();
 }
 
@@ -109,8 +171,9 @@ async fn allow(service: &Service, agent: &str) {
         offset: 9,
         ..checkpoint(agent)
     };
-    let asked = service.send_ask(request, Vec::new(), Some(further));
-    asked.await.unwrap().accepted().await.unwrap();
+    let ask = AgentOutput::Ask(Box::new(request));
+    let asked = service.record_output(vec![ask], Some(further)).await;
+    asked.unwrap().remove(0).unwrap();
     approve(service, id).await;
 }
 
@@ -127,6 +190,28 @@ pub(crate) async fn approve(service: &Service, id: ApprovalId) {
     };
     let resolved = service.submit(Input::ResolveApproval(resolve));
     resolved.await.unwrap();
+}
+
+/// Prompts an agent.
+pub(crate) async fn prompt(service: &Service, agent: &str, text: &str) {
+    let prompt = ManagedInput::Prompt {
+        caller: caller(Role::Operator, "ann"),
+        agent: AgentId::new(agent),
+        text: text.to_owned(),
+        attachments: Vec::new(),
+    };
+    service.submit_managed(prompt).await.unwrap();
+}
+
+/// Every event on the record.
+pub(crate) async fn recorded_events(service: &Service) -> Vec<Event> {
+    let query = EventQuery {
+        limit: usize::MAX,
+        ..EventQuery::default()
+    };
+    let events = service.history(move |history| history.events(&query));
+    let events = events.await.unwrap().into_iter();
+    events.map(|committed| committed.event).collect()
 }
 
 async fn delivery(service: &Service, agent: &str) -> AnswerDelivery {

@@ -1,4 +1,4 @@
-//! Output of agents: inputs that are decided together with the checkpoint that they reach.
+//! Output of agents: inputs and asks that are decided together with the checkpoint that they reach.
 //!
 //! Invariants: a checkpoint is committed in the batch that decides everything it counts in, or not at
 //! all; one about a run that is over is never kept.
@@ -16,10 +16,6 @@ pub(crate) struct AskCommand {
     pub(crate) request: Box<AskRequest>,
     /// What the rules judge; without it a person decides.
     pub(crate) assessed: Option<Box<AssessedAsk>>,
-    /// What is decided right before it.
-    pub(crate) before: Vec<Input>,
-    /// How far the output of its agent was read, this ask included.
-    pub(crate) checkpoint: Option<Checkpoint>,
     /// Whether an open ask about the same tool call is given back instead of opening a second one.
     pub(crate) joins_open_call: bool,
 }
@@ -29,25 +25,51 @@ impl AskCommand {
         Self {
             request: Box::new(request),
             assessed: None,
-            before: Vec::new(),
-            checkpoint: None,
             joins_open_call: false,
         }
     }
 }
 
+/// One step of an agent's output.
+pub(crate) enum OutputStep {
+    Input(Input),
+    Ask(AskCommand, ReplySender<CommandReply>),
+}
+
 impl Supervisor {
-    /// Decides the inputs. If any of them is refused, the checkpoint is not committed and the first
-    /// rejection is the reply; the other inputs stay decided.
+    /// Decides the steps one after the other. If an input is refused, the asks after it are refused
+    /// too, the checkpoint is not committed and the first rejection is the reply; the other inputs
+    /// stay decided.
+    ///
+    /// An ask that is refused for itself does not hold the checkpoint back. What was said before it is
+    /// decided, so nobody may read that again, and a host that continues from the checkpoint finds a
+    /// request without an ask, which it cancels.
     pub(super) fn record_output(
         &mut self,
-        inputs: Vec<Input>,
+        steps: Vec<OutputStep>,
         checkpoint: Option<Checkpoint>,
         answer: ReplySender<CommandReply>,
         batch: &mut CommitBatch,
     ) {
-        let decided = self.decide_all(inputs, batch);
-        // After the inputs: one of them may end the run, and then its checkpoint is not kept.
+        let mut decided = Ok(());
+        for step in steps {
+            match (step, &decided) {
+                // Also after one that was refused: a settlement must not be lost because of another
+                // input.
+                (OutputStep::Input(input), _) => {
+                    let one = self.decide_one(input, batch).map(drop);
+                    decided = decided.and(one);
+                }
+                (OutputStep::Ask(command, answer), Ok(())) => {
+                    self.decide_ask(command, answer, batch);
+                }
+                (OutputStep::Ask(_, answer), Err(rejection)) => {
+                    let refused = ServiceError::Rejected(rejection.clone());
+                    batch.replies.push((answer, Err(refused)));
+                }
+            }
+        }
+        // After the steps: one of them may end the run, and then its checkpoint is not kept.
         if let (Ok(()), Some(checkpoint)) = (&decided, checkpoint) {
             self.note_checkpoint(checkpoint, batch);
         }
@@ -58,42 +80,43 @@ impl Supervisor {
     }
 
     /// Judges an ask against the very state it is then decided on, so that nothing the verdict rests on
-    /// can change in between. If what comes before the ask is refused, so is the ask: whoever reads
-    /// that output again will make it again.
+    /// can change in between.
     pub(super) fn decide_ask(
         &mut self,
         command: AskCommand,
         answer: ReplySender<CommandReply>,
         batch: &mut CommitBatch,
     ) {
-        let mut request = command.request;
-        let id = request.id.clone();
-        let decided = self.decide_all(command.before, batch).and_then(|()| {
-            // Two hooks of one tool call can arrive together: only the loop sees which ask was
-            // first.
-            if command.joins_open_call
-                && let Some(open) = self.find_open_call(&request)
-            {
-                let reply = CommandReply::Approval(Box::new(open.clone()));
-                return Ok(PendingReply::Ready(reply));
-            }
-            if let Some(assessed) = command.assessed {
-                let now = self.clock.now();
-                let agent = request.asking_agent();
-                let judged = self.gate.judge(&self.state, &assessed, agent, now);
-                request.judged = Some(judged);
-            }
-            self.decide_one(Input::RequestApproval(request), batch)
-        });
-        if let (Ok(_), Some(checkpoint)) = (&decided, command.checkpoint) {
-            self.note_checkpoint(checkpoint, batch);
-        }
+        let id = command.request.id.clone();
+        let decided = self.judge_and_decide(command, batch);
         if let Err(rejection) = &decided {
             tracing::info!(approval = %id, %rejection, "ask refused");
         }
         batch
             .replies
             .push((answer, decided.map_err(ServiceError::Rejected)));
+    }
+
+    fn judge_and_decide(
+        &mut self,
+        command: AskCommand,
+        batch: &mut CommitBatch,
+    ) -> Result<PendingReply, Rejection> {
+        let mut request = command.request;
+        // Two hooks of one tool call can arrive together: only the loop sees which ask was first.
+        if command.joins_open_call
+            && let Some(open) = self.find_open_call(&request)
+        {
+            let reply = CommandReply::Approval(Box::new(open.clone()));
+            return Ok(PendingReply::Ready(reply));
+        }
+        if let Some(assessed) = command.assessed {
+            let now = self.clock.now();
+            let agent = request.asking_agent();
+            let judged = self.gate.judge(&self.state, &assessed, agent, now);
+            request.judged = Some(judged);
+        }
+        self.decide_one(Input::RequestApproval(request), batch)
     }
 
     /// The open ask of the same agent about the same tool call with the same input.
@@ -109,18 +132,6 @@ impl Supervisor {
                 && ask.tool == request.tool
                 && ask.input_digest == digest
         })
-    }
-
-    /// Decides one after the other, and gives the first rejection.
-    fn decide_all(&mut self, inputs: Vec<Input>, batch: &mut CommitBatch) -> Result<(), Rejection> {
-        let mut all = Ok(());
-        for input in inputs {
-            // The others are decided all the same: a settlement among them must not be lost because
-            // another input was refused.
-            let one = self.decide_one(input, batch).map(drop);
-            all = all.and(one);
-        }
-        all
     }
 
     fn note_checkpoint(&self, checkpoint: Checkpoint, batch: &mut CommitBatch) {

@@ -309,7 +309,11 @@ fn telling_an_answer_counts_and_settles() {
         opened: ended.opened,
         delivery: AnswerDelivery::Delivered,
     };
-    assert_eq!(host.does(settle), ["answer.settled ask-1: Delivered"]);
+    assert_eq!(
+        host.does(settle.clone()),
+        ["answer.settled ask-1: Delivered"]
+    );
+    assert_eq!(host.does(settle), Vec::<String>::new());
     assert_eq!(
         host.does(tell),
         ["answer.attempted ask-1, time 2"],

@@ -334,17 +334,12 @@ fn messages_wait_for_the_turn_before_them() {
 }
 
 #[test]
-fn an_ask_commits_what_was_said_before_it_and_its_answer_is_owed_once_decided() {
+fn the_answer_to_an_ask_is_owed_once_decided() {
     let mut host = working();
-    let mut ask = managed_ask("7");
-    ask.managed.as_mut().unwrap().entries = vec![TranscriptEntry::Notice {
-        text: "x".to_owned(),
-    }];
-    let (approval, events) = host.asks(ask);
+    let (approval, events) = host.asks(managed_ask("7"));
     assert_eq!(
         events,
         [
-            "transcript.added a 1, 1 entries",
             "approval.requested ask-1 of a by a, None, until ever",
             "agent.status_changed a: Running, seen as AwaitingPermission, on none",
         ]

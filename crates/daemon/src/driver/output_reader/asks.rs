@@ -6,29 +6,35 @@ use countersign_agents::adapter::{
 use countersign_core::limits::{CLIENT_REQUESTS_MAX, MANAGED_ASK_TIMEOUT_MS};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
-use crate::crash;
 use crate::ids::new_approval_id;
 use crate::reply::{CommandReply, ServiceError};
 
-use super::OutputReader;
-use crate::driver::agent_connection::{LinkLost, OpenRequest, RequestKey};
+use super::{OutputReader, ReadOutput};
+use crate::driver::agent_connection::{OpenRequest, RequestKey};
 use crate::driver::client_requests::is_terminal_request;
 use crate::driver::request_description::RequestDescription;
 use crate::driver::request_digest;
 
-/// Why an ask was not opened.
-enum AskError {
-    /// The loop refused it.
-    Refused(ServiceError),
-    /// Nobody knows what became of it.
-    Lost,
+/// An ask that is submitted at the end of its line.
+pub(super) struct QueuedAsk {
+    pub(super) request: Box<AskRequest>,
+    pub(super) subject: AskSubject,
+}
+
+/// What an ask is for, and so what follows if it is not opened.
+pub(super) struct AskSubject {
+    ask: ApprovalId,
+    request: AskedRequest,
+}
+
+enum AskedRequest {
+    Permission(RequestId),
+    /// A file or a terminal.
+    Client(RequestKey),
 }
 
 impl OutputReader {
-    pub(super) async fn handle_permission_ask(
-        &mut self,
-        ask: PermissionAsk,
-    ) -> Result<(), LinkLost> {
+    pub(super) fn handle_permission_ask(&mut self, ask: PermissionAsk) {
         self.in_turn = true;
         let folder = &self.parts.requests.workspace().folder;
         let own = ManagedAsk {
@@ -55,10 +61,9 @@ impl OutputReader {
                 .collect(),
             ..self.ask_request(ask.title, own)
         };
-        let id = request.id.clone();
         let open = OpenRequest {
             line: ask.line,
-            ask: Some(id.clone()),
+            ask: Some(request.id.clone()),
             want: None,
             opened: None,
             started: false,
@@ -69,20 +74,13 @@ impl OutputReader {
             .connection
             .lock()
             .add_request(ask.request.clone(), open);
-        match self.submit_ask(request).await {
-            Ok(_) => Ok(()),
-            Err(AskError::Refused(error)) => {
-                self.deny_unasked(&ask.request, &id, &error);
-                Ok(())
-            }
-            Err(AskError::Lost) => Err(LinkLost),
-        }
+        self.queue_ask(request, AskedRequest::Permission(ask.request));
     }
 
     /// An ask that the loop refused to open is denied, with the reason.
     fn deny_unasked(&self, request: &RequestId, ask: &ApprovalId, error: &ServiceError) {
         let answer = PermissionAnswer::Deny {
-            message: Some(format!("permission could not be requested: {error}")),
+            message: Some(refusal_message(error)),
             stop: false,
         };
         let connection = &self.parts.connection;
@@ -97,13 +95,13 @@ impl OutputReader {
         id: RequestId,
         line: u64,
         want: ClientRequest,
-    ) -> Result<(), LinkLost> {
+    ) {
         let requests = self.parts.requests.clone();
         let request = RequestKey { id, line };
         if is_terminal_request(&want) {
             requests.add(&request, None, &want, None);
             requests.serve_terminal(request, want);
-            return Ok(());
+            return;
         }
         // Counted before it is described: describing opens the file, which this bounds.
         let asked = self.parts.connection.lock().count_asked_requests();
@@ -114,22 +112,20 @@ impl OutputReader {
             requests.workspace().describe(want.clone()).await
         };
         match described {
-            Ok(described) => self.ask_for_request(request, want, described).await,
+            Ok(described) => self.ask_for_request(request, &want, described),
             Err(error) => {
                 requests.add(&request, None, &want, None);
                 requests.send_response(request, Err(error));
-                Ok(())
             }
         }
     }
 
-    async fn ask_for_request(
+    fn ask_for_request(
         &mut self,
         request: RequestKey,
-        want: ClientRequest,
+        want: &ClientRequest,
         described: RequestDescription,
-    ) -> Result<(), LinkLost> {
-        let requests = self.parts.requests.clone();
+    ) {
         let own = ManagedAsk {
             request: request.id.0.clone(),
             takes_denial_message: true,
@@ -142,52 +138,48 @@ impl OutputReader {
             tool_call: Some(format!("request {}", request.id.0)),
             ..self.ask_request(described.action, own)
         };
-        let id = ask.id.clone();
-        requests.add(&request, Some(id.clone()), &want, Some(described.opened));
-        match self.submit_ask(ask).await {
-            Ok(CommandReply::Covered(_)) => requests.serve_covered(request, &id),
-            // Its answer comes as a duty.
-            Ok(_) => {}
-            Err(AskError::Refused(error)) => {
-                let message = format!("permission could not be requested: {error}");
-                requests.send_response(request, Err(ClientRequestError::NotPermitted(message)));
-            }
-            Err(AskError::Lost) => return Err(LinkLost),
-        }
-        Ok(())
+        let (id, opened) = (ask.id.clone(), described.opened);
+        let requests = &self.parts.requests;
+        requests.add(&request, Some(id), want, Some(opened));
+        self.queue_ask(ask, AskedRequest::Client(request));
     }
 
-    /// Submits an ask, with settlements of earlier answers and how far the output was read. The next
-    /// line waits for this commit: nothing may overtake an ask that could not be committed.
-    async fn submit_ask(&mut self, request: AskRequest) -> Result<CommandReply, AskError> {
-        let before = self.take_inputs();
-        let snapshot = self.snapshot_unless_partial();
-        let checkpoint = snapshot.as_ref().map(|snapshot| self.checkpoint(snapshot));
-        crash::point("ask_heard");
-        let service = &self.parts.service;
-        let asked = match service.send_ask(request, before, checkpoint).await {
-            Ok(asked) => asked.accepted().await,
-            Err(error) => Err(error),
+    fn queue_ask(&mut self, ask: AskRequest, request: AskedRequest) {
+        let subject = AskSubject {
+            ask: ask.id.clone(),
+            request,
         };
-        match asked {
-            Ok(reply) => {
-                crash::point("ask_accepted");
-                self.acknowledge(snapshot);
-                crash::point("ask_acknowledged");
-                Ok(reply)
+        self.queue(ReadOutput::Ask(QueuedAsk {
+            request: Box::new(ask),
+            subject,
+        }));
+    }
+
+    /// What the loop made of an ask. Its answer comes as a duty; one that was not opened has none.
+    pub(super) fn handle_ask_reply(
+        &self,
+        subject: AskSubject,
+        reply: Result<CommandReply, ServiceError>,
+    ) {
+        let requests = &self.parts.requests;
+        let AskSubject { ask, request } = subject;
+        match (reply, request) {
+            (Ok(CommandReply::Covered(_)), AskedRequest::Client(request)) => {
+                requests.serve_covered(request, &ask);
             }
-            // The loop has decided, so the agent can be told. Any other error may be the store's;
-            // the line is then read again over the next link.
-            Err(error @ ServiceError::Rejected(_)) => Err(AskError::Refused(error)),
-            Err(error) => {
-                tracing::warn!(agent = %self.parts.key.agent, %error, "an ask was not recorded");
-                Err(AskError::Lost)
+            (Ok(_), _) => {}
+            (Err(error), AskedRequest::Permission(request)) => {
+                self.deny_unasked(&request, &ask, &error);
+            }
+            (Err(error), AskedRequest::Client(request)) => {
+                let message = refusal_message(&error);
+                requests.send_response(request, Err(ClientRequestError::NotPermitted(message)));
             }
         }
     }
 
     /// What every ask of this agent has in common.
-    fn ask_request(&mut self, action: String, own: ManagedAsk) -> AskRequest {
+    fn ask_request(&self, action: String, own: ManagedAsk) -> AskRequest {
         let timeout = self.parts.ask_timeout_ms.unwrap_or(MANAGED_ASK_TIMEOUT_MS);
         let folder = &self.parts.requests.workspace().folder;
         AskRequest {
@@ -197,10 +189,13 @@ impl OutputReader {
             cwd: Some(folder.to_string_lossy().into_owned()),
             managed: Some(Box::new(ManagedAsk {
                 run: self.parts.key.number,
-                entries: self.transcript.take(),
                 ..own
             })),
             ..AskRequest::new(self.parts.caller.clone(), new_approval_id(), action)
         }
     }
+}
+
+fn refusal_message(error: &ServiceError) -> String {
+    format!("permission could not be requested: {error}")
 }

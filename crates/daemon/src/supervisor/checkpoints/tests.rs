@@ -174,7 +174,7 @@ type Waiting = oneshot::Receiver<Result<CommandReply, ServiceError>>;
 fn heard(inputs: Vec<Input>, checkpoint: Checkpoint) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
     let command = SupervisorCommand::RecordOutput {
-        inputs,
+        steps: inputs.into_iter().map(OutputStep::Input).collect(),
         checkpoint: Some(checkpoint),
         answer,
     };
@@ -197,14 +197,14 @@ fn ask(
     checkpoint: Checkpoint,
 ) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
-    let raised = AskCommand {
-        request: Box::new(request(own)),
-        assessed: None,
-        before,
+    let mut steps: Vec<OutputStep> = before.into_iter().map(OutputStep::Input).collect();
+    steps.push(OutputStep::Ask(AskCommand::new(request(own)), answer));
+    let command = SupervisorCommand::RecordOutput {
+        steps,
         checkpoint: Some(checkpoint),
-        joins_open_call: false,
+        answer: oneshot::channel().0,
     };
-    (SupervisorCommand::Ask(raised, answer), wait)
+    (command, wait)
 }
 
 fn own(run: u32, request: &str) -> ManagedAsk {
@@ -412,15 +412,42 @@ fn an_ask_is_one_commit_with_what_was_heard_before_it_and_its_checkpoint() {
 }
 
 #[test]
-fn a_refused_ask_leaves_no_checkpoint() {
+fn a_refused_ask_leaves_what_was_said_before_it_and_its_checkpoint() {
     let mut hand = Hand::with_agent();
     assert_eq!(
         hand.take(ask(own(9, "7"), vec![said("one")], checkpoint(1, 7))),
         (
             "refused".to_owned(),
-            vec![(vec!["transcript.added"], Vec::new())]
+            vec![append(["transcript.added"], Some((1, 7)))]
         )
     );
+}
+
+#[test]
+fn several_asks_and_what_was_said_between_them_are_one_commit() {
+    let mut hand = Hand::with_agent();
+    let (first, first_wait) = ask(own(1, "7"), vec![said("one")], checkpoint(1, 7));
+    let (second, second_wait) = ask(own(9, "8"), vec![said("two")], checkpoint(1, 7));
+    let steps = [first, second].into_iter().flat_map(|command| {
+        let SupervisorCommand::RecordOutput { steps, .. } = command else {
+            panic!("the output of an agent");
+        };
+        steps
+    });
+    let command = SupervisorCommand::RecordOutput {
+        steps: steps.collect(),
+        checkpoint: Some(checkpoint(1, 7)),
+        answer: oneshot::channel().0,
+    };
+    let kinds = [
+        "transcript.added",
+        "approval.requested",
+        "agent.status_changed",
+        "transcript.added",
+    ];
+    assert_eq!(hand.turn([command]), [append(kinds, Some((1, 7)))]);
+    let replies = (answered(first_wait), answered(second_wait));
+    assert_eq!(replies, ("open: true".to_owned(), "refused".to_owned()));
 }
 
 #[test]

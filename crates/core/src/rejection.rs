@@ -35,7 +35,7 @@ pub enum Rejection {
     /// The host runs it, and alone says what it is.
     #[error("agent '{0}' is run by the host; only the host registers it and sets its status")]
     RunByHost(AgentId),
-    /// Another agent has the name.
+    /// Another agent has the name, or has it as its id.
     #[error("another agent is called '{0}'; archive or rename it, or choose another name")]
     NameTaken(String),
     /// A name that could not be typed.

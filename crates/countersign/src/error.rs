@@ -289,9 +289,9 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         ),
         Reason::UnknownEvent => Some("see the newest events with `countersign events`"),
         Reason::CannotStart => Some("see what can be started here with `countersign agents`"),
-        Reason::AmbiguousId => {
-            Some("give more characters of the id; `countersign inbox --json` prints it in full")
-        }
+        Reason::AmbiguousId => Some(
+            "give an id in full; `countersign inbox --json` and `countersign ls --json` print ids",
+        ),
         Reason::AlreadyResolved => Some("see how it ended with `countersign show ID`"),
         Reason::AgentsCannotAnswer | Reason::AgentNotAllowed => {
             Some("agents can ask but not answer: run this from a terminal that no agent started")
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(error.exit(), CliExit::UnknownId);
         assert_eq!(
             error.report(),
-            "error: no\n\nhint: give more characters of the id; `countersign inbox --json` prints it in full\n"
+            "error: no\n\nhint: give an id in full; `countersign inbox --json` and `countersign ls --json` print ids\n"
         );
         assert_eq!(
             refused(Reason::AlreadyResolved).exit(),

@@ -17,7 +17,7 @@ use crate::request_log;
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
     pub(crate) reason: Reason,
-    message: String,
+    pub(crate) message: String,
     data: Map<String, Value>,
 }
 

@@ -170,7 +170,8 @@ fn is_plain_word(word: &str) -> bool {
             .all(|letter| letter.is_alphanumeric() || "-_.".contains(letter))
 }
 
-/// Refuses a name that cannot be one, or that another agent has which is not archived.
+/// Refuses a name that cannot be one, that another agent has which is not archived, or that is the id
+/// of another agent: whoever types it must reach the agent that they mean.
 pub(super) fn check_name(
     state: &State,
     name: String,
@@ -191,7 +192,9 @@ pub(super) fn is_name_taken(state: &State, name: &str, own: Option<&AgentId>) ->
     state.agents.values().any(|agent| {
         // External agents name themselves, so their names reserve nothing.
         let kept = agent.managed.as_ref().is_some_and(|m| !m.archived);
-        kept && agent.profile.name == name && Some(agent.id()) != own
+        let has_name = kept && agent.profile.name == name;
+        let has_id = agent.id().as_str() == name;
+        (has_name || has_id) && Some(agent.id()) != own
     })
 }
 

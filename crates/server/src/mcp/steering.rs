@@ -251,7 +251,7 @@ pub(super) async fn resolve_approval(
 
 /// The id of an agent below the caller.
 pub(super) async fn find_agent(call: &ToolCall<'_>, name: &str) -> Result<String, ToolFailure> {
-    let (agent, _) = ops::children::find(call.service(), &call.caller, name).await?;
+    let agent = ops::children::find(call.service(), &call.caller, name).await?;
     Ok(agent.id().to_string())
 }
 

@@ -1,5 +1,8 @@
 //! Operations on the list of agents, whoever started them.
 
+#[cfg(test)]
+mod tests;
+
 use countersign_core::event::{AgentDisplay, AgentProfile};
 use countersign_core::{
     Agent, AgentId, Caller, Json, OpenCounts, RegisterAgent, Rejection, SetStatus,
@@ -12,24 +15,54 @@ use super::Result;
 use crate::api_error::ApiError;
 use crate::convert;
 
-/// The agent that a caller means: by its id, or by a name that only one has. An agent is known to
-/// itself by its id, and may not find others.
+/// The agent that a caller means, by its id or its name. An agent is known to itself by its id, and may
+/// not find others.
 pub(crate) fn find_id(service: &Service, caller: &Caller, name: &str) -> Result<AgentId> {
     let id = AgentId::new(name);
-    if caller.principal.agent().is_some() || service.find_agent(&id).is_some() {
+    if caller.principal.agent().is_some() {
         return Ok(id);
     }
-    let named = service.find_agents_named(caller, name)?;
-    let mut listed = named.iter().filter(|agent| !is_archived(agent));
-    // An archived agent gave its name free: it is meant only if no other has the name.
-    match (named.as_slice(), listed.next(), listed.next()) {
-        ([agent], ..) | (_, Some(agent), None) => Ok(agent.id().clone()),
-        ([], ..) => Err(Rejection::UnknownAgent(id).into()),
-        _ => Err(ApiError::plain(
-            Reason::AmbiguousId,
-            format!("more than one agent is called '{name}': give an id"),
-        )),
+    let mut meant = service.find_agents_named(caller, name)?;
+    if meant.iter().all(|agent| *agent.id() != id) {
+        meant.extend(service.find_agent(&id));
     }
+    Ok(pick(&meant, name)?.id().clone())
+}
+
+/// The one agent that has this id, or this name. Refuses a word that two agents answer to: whoever
+/// typed it may mean either.
+pub(super) fn pick<'a>(agents: &'a [Agent], name: &str) -> Result<&'a Agent> {
+    let with_id = agents.iter().find(|agent| agent.id().as_str() == name);
+    // The host made this id, and gives no agent a name that is an id. Another agent can only have
+    // called itself so, and must not make this one unreachable by that.
+    if let Some(agent) = with_id.filter(|agent| agent.managed.is_some()) {
+        return Ok(agent);
+    }
+    let with_name = agents.iter().filter(|agent| agent.profile.name == name);
+    let mut meant: Vec<&Agent> = with_name.collect();
+    meant.extend(with_id.filter(|agent| agent.profile.name != name));
+    // An archived agent gave its name free: it is meant only if no other is.
+    if meant.iter().any(|agent| !is_archived(agent)) {
+        meant.retain(|agent| !is_archived(agent));
+    }
+    match meant[..] {
+        [agent] => Ok(agent),
+        [] => Err(Rejection::UnknownAgent(AgentId::new(name)).into()),
+        _ => Err(ambiguous(&meant, name)),
+    }
+}
+
+fn ambiguous(meant: &[&Agent], name: &str) -> ApiError {
+    let mut listed: Vec<String> = meant
+        .iter()
+        .map(|agent| format!("'{}' (id '{}')", agent.profile.name, agent.id()))
+        .collect();
+    listed.sort_unstable();
+    let listed = listed.join(", ");
+    ApiError::plain(
+        Reason::AmbiguousId,
+        format!("'{name}' is the name or the id of more than one agent: {listed}"),
+    )
 }
 
 fn is_archived(agent: &Agent) -> bool {

@@ -6,15 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use countersign_core::{
-    Agent, AgentId, Approval, ApprovalId, Caller, OpenCounts, Question, Rejection,
-};
+use countersign_core::{Agent, AgentId, Approval, ApprovalId, Caller, OpenCounts, Question};
 use countersign_daemon::Service;
 use countersign_protocol as wire;
-use countersign_protocol::Reason;
 
+use super::agents::pick;
 use super::{Result, managed};
-use crate::api_error::ApiError;
 
 /// The agents below the caller, by name.
 pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<(Agent, OpenCounts)>> {
@@ -24,28 +21,10 @@ pub(crate) async fn agents(service: &Service, caller: &Caller) -> Result<Vec<(Ag
 }
 
 /// One agent below the caller, by its id or its name.
-pub(crate) async fn find(
-    service: &Service,
-    caller: &Caller,
-    name: &str,
-) -> Result<(Agent, OpenCounts)> {
-    let mut agents = agents(service, caller).await?;
-    if let Some(at) = agents
-        .iter()
-        .position(|(agent, _)| agent.id().as_str() == name)
-    {
-        return Ok(agents.swap_remove(at));
-    }
-    agents.retain(|(agent, _)| agent.profile.name == name);
-    let is_ambiguous = agents.len() > 1;
-    match agents.pop() {
-        Some(agent) if !is_ambiguous => Ok(agent),
-        Some(_) => Err(ApiError::plain(
-            Reason::AmbiguousId,
-            format!("more than one agent is called '{name}': give an id"),
-        )),
-        None => Err(Rejection::UnknownAgent(AgentId::new(name)).into()),
-    }
+pub(crate) async fn find(service: &Service, caller: &Caller, name: &str) -> Result<Agent> {
+    let agents = service.descendants(caller).await?;
+    let agents: Vec<Agent> = agents.into_iter().map(|(agent, _)| agent).collect();
+    pick(&agents, name).cloned()
 }
 
 /// Asks of agents below the caller that wait, oldest first.

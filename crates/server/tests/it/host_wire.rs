@@ -707,3 +707,31 @@ async fn the_unix_socket_speaks_the_same_wire_and_knows_its_owner() {
         .ok("session.auth", json!({ "token": host.token() }))
         .await;
 }
+
+#[tokio::test]
+async fn a_word_that_is_the_name_of_one_agent_and_the_id_of_another_reaches_neither() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    wire.ok(
+        "host.register_agent",
+        json!({ "id": "docs", "name": "build" }),
+    )
+    .await;
+    wire.ok("host.register_agent", json!({ "id": "x", "name": "docs" }))
+        .await;
+    let error = wire.no("host.agent", json!({ "agent_id": "docs" })).await;
+    let message = "'docs' is the name or the id of more than one agent: \
+                   'build' (id 'docs'), 'docs' (id 'x')";
+    assert_eq!(
+        error,
+        json!({ "code": -32603, "message": message, "data": { "reason": "ambiguous_id" } })
+    );
+    for (word, id) in [("build", "docs"), ("x", "x")] {
+        let found = wire.ok("host.agent", json!({ "agent_id": word })).await;
+        assert_eq!(found["id"], id);
+    }
+    // The wire of external agents knows them by their ids alone.
+    let status = json!({ "agent_id": "docs", "status": "running" });
+    let changed = wire.ok("host.set_status", status).await;
+    assert_eq!(changed["name"], "build");
+}

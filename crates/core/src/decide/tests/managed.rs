@@ -212,6 +212,12 @@ fn names_are_unique_and_typable() {
     host.does(spawn_as(&person("ann"), Some("bob"), None));
     let again = spawn_as(&person("ann"), Some("bob"), None);
     assert_eq!(host.refuses(again), Rejection::NameTaken("bob".to_owned()));
+    // Whoever types an id must not reach another agent of that name.
+    let named_as_id = spawn_as(&person("ann"), Some("a"), None);
+    assert_eq!(
+        host.refuses(named_as_id),
+        Rejection::NameTaken("a".to_owned())
+    );
     for bad in ["", "-x", "a b", "a/b", "a\u{202e}"] {
         let spawn = spawn_as(&person("ann"), Some(bad), None);
         assert_eq!(host.refuses(spawn), Rejection::BadName(bad.to_owned()));

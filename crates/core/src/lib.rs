@@ -32,7 +32,9 @@ mod visible;
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, ApprovalEnd, DENY, REPLACED};
 pub use checkpoint::Checkpoint;
-pub use choice_question::{ASK_PERSON_TOOL, ChoiceQuestion, QuestionChoice, split_answers};
+pub use choice_question::{
+    ASK_PERSON_TOOL, AnswerLimits, ChoiceQuestion, QuestionChoice, split_answers,
+};
 pub use decide::{Decision, DecisionSubject, SPAWN_TOOL, answer_again, decide, is_reserved};
 pub use event::{Ask, CommittedEvent, Event};
 pub use grant::{AskerScope, GrantState};

@@ -306,13 +306,57 @@ pub struct HostChoiceQuestion {
     /// A short name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
+    /// The limits of an answer.
+    #[serde(default, skip_serializing_if = "HostAnswerLimits::is_empty")]
+    pub limits: HostAnswerLimits,
     /// Whether the answer has to be a number.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub number: bool,
+    /// Whether it can be left without an answer, with an empty list in its place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// What it wants to know.
     pub question: String,
     /// Whether more than one choice can be given.
     pub several: bool,
+}
+
+/// The limits of the answer to one question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct HostAnswerLimits {
+    /// The form of a text, such as `email`, or a regular expression. The agent checks it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// The most choices that can be given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_choices: Option<u64>,
+    /// The most characters of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u64>,
+    /// The largest number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub maximum: Option<serde_json::Number>,
+    /// The fewest choices that can be given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_choices: Option<u64>,
+    /// The fewest characters of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<u64>,
+    /// The smallest number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub minimum: Option<serde_json::Number>,
+    /// Whether a number has to be a whole one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+}
+
+impl HostAnswerLimits {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One of the choices of a question.

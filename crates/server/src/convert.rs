@@ -9,8 +9,8 @@ use countersign_core::event::{
     AgentState, AnswerDelivery, ApprovalOutcome, AskAttachment, BaseState, Device, QuestionOutcome,
 };
 use countersign_core::{
-    AccessToken, Agent, AgentId, Approval, Ask, ChoiceQuestion, CommittedEvent, GrantState, Json,
-    OpenCounts, Question, RecordedActor, Role, Seq, Timestamp,
+    AccessToken, Agent, AgentId, AnswerLimits, Approval, Ask, ChoiceQuestion, CommittedEvent,
+    GrantState, Json, OpenCounts, Question, RecordedActor, Role, Seq, Timestamp,
 };
 use countersign_daemon::{
     BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
@@ -401,7 +401,7 @@ pub(crate) fn ask(ask: &Ask, opened: Seq, names: AgentNames<'_>) -> HostApproval
     }
 }
 
-fn choice_question(asked: ChoiceQuestion) -> wire::HostChoiceQuestion {
+pub(crate) fn choice_question(asked: ChoiceQuestion) -> wire::HostChoiceQuestion {
     let choices = asked.options.into_iter().map(|choice| wire::HostChoice {
         description: choice.description,
         label: choice.label,
@@ -410,9 +410,24 @@ fn choice_question(asked: ChoiceQuestion) -> wire::HostChoiceQuestion {
         choices: choices.collect(),
         free_text: asked.free_text,
         header: asked.header,
+        limits: answer_limits(asked.limits),
         number: asked.number,
+        optional: asked.optional,
         question: asked.question,
         several: asked.multi_select,
+    }
+}
+
+fn answer_limits(limits: AnswerLimits) -> wire::HostAnswerLimits {
+    wire::HostAnswerLimits {
+        format: limits.format,
+        max_choices: limits.max_choices,
+        max_length: limits.max_length,
+        maximum: limits.maximum,
+        min_choices: limits.min_choices,
+        min_length: limits.min_length,
+        minimum: limits.minimum,
+        whole: limits.whole,
     }
 }
 

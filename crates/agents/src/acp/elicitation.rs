@@ -1,10 +1,15 @@
 //! Elicitation: forms that the agent wants people to fill in, asked as questions with choices.
 //!
 //! Invariants: a form is answered once; a field that nobody here can fill in ends the form without an
-//! answer, and never with a made-up one.
+//! answer, and never with a made-up one; every field that the form requires is sent, and each that is
+//! sent has the type, is among the choices and within the limits that the form declares.
+
+use std::collections::BTreeSet;
 
 use countersign_core::limits::{OPTIONS_MAX, WORD_BYTES_MAX};
-use countersign_core::{ASK_PERSON_TOOL, Json, split_answers};
+use countersign_core::{
+    ASK_PERSON_TOOL, AnswerLimits, ChoiceQuestion, Json, QuestionChoice, split_answers,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -20,23 +25,22 @@ use crate::adapter::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FormField {
     name: String,
-    /// The text by which its answer is found.
-    question: String,
     kind: FieldKind,
-    /// The values that can be chosen.
+    /// What people are asked, and what fits as an answer.
+    asked: ChoiceQuestion,
+    /// The values of the choices, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    choices: Vec<FieldChoice>,
+    values: Vec<Value>,
     /// The field for an answer that is none of the choices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A value that can be chosen.
 struct FieldChoice {
-    value: String,
+    value: Value,
     /// What people choose it by.
     label: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
 }
 
@@ -64,6 +68,31 @@ struct FormParams {
 struct FormSchema {
     #[serde(default)]
     properties: Map<String, Value>,
+    /// The fields that have to be sent.
+    #[serde(default)]
+    required: Option<Vec<String>>,
+}
+
+impl FormSchema {
+    fn requires(&self, name: &str) -> bool {
+        let required = self.required.iter().flatten();
+        required.into_iter().any(|required| required == name)
+    }
+
+    /// The field for an answer to this one in the person's own words, which Claude's adapter adds to
+    /// each question. A field that has to be sent is one of its own.
+    fn other_of(&self, name: &str) -> Option<(String, &Value)> {
+        let other = format!("{name}_custom");
+        let schema = self.properties.get(&other)?;
+        let is_text = schema["type"] == "string" && choices(schema)?.is_empty();
+        (is_text && !self.requires(&other)).then_some((other, schema))
+    }
+
+    fn is_other(&self, name: &str) -> bool {
+        name.strip_suffix("_custom").is_some_and(|asked| {
+            self.properties.contains_key(asked) && self.other_of(asked).is_some()
+        })
+    }
 }
 
 /// Asks people what the form asks, or ends the form without an answer.
@@ -109,133 +138,247 @@ pub(super) fn handle_request(
 
 /// The fields of a form; nothing if one of them cannot be asked about.
 fn fields_of(params: &FormParams) -> Option<Vec<FormField>> {
-    let properties = &params.requested_schema.properties;
-    let mut fields = Vec::new();
-    for (name, schema) in properties {
-        // Claude's adapter adds to each question a field for an answer in the person's own words.
-        let is_other = name
-            .strip_suffix("_custom")
-            .is_some_and(|asked| properties.contains_key(asked));
-        if !is_other {
-            let other = format!("{name}_custom");
-            let other = properties.contains_key(&other).then_some(other);
-            fields.push(field(name, schema, other)?);
-        }
+    let schema = &params.requested_schema;
+    let asked = schema.properties.iter();
+    let asked = asked.filter(|(name, _)| !schema.is_other(name));
+    let mut fields = asked
+        .map(|(name, field)| FormField::read(name, field, schema))
+        .collect::<Option<Vec<_>>>()?;
+    // A field that the form requires and does not have could never be sent.
+    let mut required = schema.required.iter().flatten();
+    if !required.all(|name| schema.properties.contains_key(name)) {
+        return None;
     }
     // The message is the question of a form with one field.
     if let [field] = fields.as_mut_slice() {
-        field.question.clone_from(&params.message);
+        field.asked.question.clone_from(&params.message);
     }
-    let fits = !fields.is_empty() && fields.len() <= OPTIONS_MAX;
+    name_equal_questions(&mut fields);
+    let texts: BTreeSet<&str> = fields
+        .iter()
+        .map(|one| one.asked.question.as_str())
+        .collect();
+    let are_distinct = texts.len() == fields.len();
+    let fits = are_distinct && !fields.is_empty() && fields.len() <= OPTIONS_MAX;
     fits.then_some(fields)
 }
 
-fn field(name: &str, schema: &Value, other: Option<String>) -> Option<FormField> {
-    let text = |key: &str| schema[key].as_str().filter(|text| !text.is_empty());
-    let (kind, choices) = match schema["type"].as_str()? {
-        "string" => (FieldKind::Text, choices(schema)),
-        "array" => (FieldKind::List, choices(&schema["items"])),
-        "number" | "integer" => (FieldKind::Number, Vec::new()),
-        "boolean" => (
-            FieldKind::Boolean,
-            ["true", "false"].map(plain_choice).into(),
-        ),
-        _ => return None,
-    };
-    // Without choices a list could only be guessed at.
-    if kind == FieldKind::List && choices.is_empty() {
-        return None;
+/// Adds the name of the field to questions that have the same text, because answers are found by it.
+fn name_equal_questions(fields: &mut [FormField]) {
+    let texts: Vec<String> = fields
+        .iter()
+        .map(|one| one.asked.question.clone())
+        .collect();
+    for field in fields {
+        let question = &mut field.asked.question;
+        if texts.iter().filter(|text| *text == question).count() > 1 {
+            *question = format!("{question} ({})", field.name);
+        }
     }
-    let question = text("description").or(text("title")).unwrap_or(name);
-    Some(FormField {
-        name: name.to_owned(),
-        question: question.to_owned(),
-        kind,
-        choices,
-        other,
+}
+
+/// The choices of a field; nothing if one of them cannot be shown.
+fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
+    let titled = ["oneOf", "anyOf"].iter().find_map(|key| schema.get(key));
+    let plain = schema.get("enum");
+    let all = match (titled, plain, schema.get("const")) {
+        (Some(titled), None, None) => titled.as_array()?.iter().map(titled_choice).collect(),
+        (None, Some(plain), None) => plain.as_array()?.iter().map(plain_choice).collect(),
+        (None, None, Some(only)) => Some(vec![plain_choice(only)?]),
+        (None, None, None) => return Some(Vec::new()),
+        // Only a value that is in all of them would fit.
+        _ => None,
+    };
+    let mut all: Vec<FieldChoice> = all?;
+    name_equal_labels(&mut all);
+    // An empty list allows no value at all.
+    (!all.is_empty()).then_some(all)
+}
+
+/// Adds the value to labels that are equal, because people choose by them.
+fn name_equal_labels(choices: &mut [FieldChoice]) {
+    let labels: Vec<String> = choices.iter().map(|choice| choice.label.clone()).collect();
+    for choice in choices {
+        if labels
+            .iter()
+            .filter(|label| **label == choice.label)
+            .count()
+            > 1
+        {
+            choice.label = format!("{} ({})", choice.label, choice.value);
+        }
+    }
+}
+
+fn titled_choice(schema: &Value) -> Option<FieldChoice> {
+    let plain = plain_choice(&schema["const"])?;
+    Some(FieldChoice {
+        label: text_of(schema, "title").map_or(plain.label, str::to_owned),
+        description: text_of(schema, "description").map(str::to_owned),
+        value: plain.value,
     })
 }
 
-fn choices(schema: &Value) -> Vec<FieldChoice> {
-    let titled = ["oneOf", "anyOf"]
-        .iter()
-        .find_map(|key| schema[key].as_array());
-    let titled = titled.into_iter().flatten().filter_map(|choice| {
-        let value = choice["const"].as_str()?;
-        Some(FieldChoice {
-            value: value.to_owned(),
-            label: choice["title"].as_str().unwrap_or(value).to_owned(),
-            description: choice["description"].as_str().map(str::to_owned),
-        })
-    });
-    let plain = schema["enum"].as_array().into_iter().flatten();
-    let plain = plain.filter_map(Value::as_str).map(plain_choice);
-    titled.chain(plain).collect()
+fn plain_choice(value: &Value) -> Option<FieldChoice> {
+    let label = match value {
+        Value::String(text) if text.trim().is_empty() => "(empty)".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => return None,
+    };
+    Some(FieldChoice {
+        value: value.clone(),
+        label,
+        description: None,
+    })
 }
 
-fn plain_choice(value: &str) -> FieldChoice {
-    FieldChoice {
-        value: value.to_owned(),
-        label: value.to_owned(),
-        description: None,
+fn text_of<'s>(schema: &'s Value, key: &str) -> Option<&'s str> {
+    schema[key].as_str().filter(|text| !text.trim().is_empty())
+}
+
+/// The limits that a field declares.
+fn limits_of(schema: &Value) -> AnswerLimits {
+    let formats = ["format", "pattern"].map(|key| text_of(schema, key));
+    let formats: Vec<&str> = formats.into_iter().flatten().collect();
+    AnswerLimits {
+        whole: schema["type"] == "integer",
+        minimum: schema["minimum"].as_number().cloned(),
+        maximum: schema["maximum"].as_number().cloned(),
+        min_length: schema["minLength"].as_u64(),
+        max_length: schema["maxLength"].as_u64(),
+        min_choices: schema["minItems"].as_u64(),
+        max_choices: schema["maxItems"].as_u64(),
+        format: (!formats.is_empty()).then(|| formats.join(", ")),
     }
 }
 
 /// The form as the input of the tool with which Claude Code asks people.
 fn questions(message: &str, fields: &[FormField]) -> Value {
-    let questions: Vec<Value> = fields.iter().map(FormField::question).collect();
+    let questions: Vec<&ChoiceQuestion> = fields.iter().map(|field| &field.asked).collect();
     json!({"message": message, "questions": questions})
 }
 
-impl FormField {
-    fn question(&self) -> Value {
-        let options = self.choices.iter();
-        let options =
-            options.map(|choice| json!({"label": choice.label, "description": choice.description}));
-        json!({
-            "question": self.question,
-            "options": options.collect::<Vec<_>>(),
-            "multiSelect": self.kind == FieldKind::List,
-            "freeText": self.choices.is_empty() || self.other.is_some(),
-            "number": self.kind == FieldKind::Number,
+impl FieldKind {
+    fn of(schema: &Value) -> Option<Self> {
+        Some(match schema["type"].as_str()? {
+            "string" => Self::Text,
+            "array" => Self::List,
+            "number" | "integer" => Self::Number,
+            "boolean" => Self::Boolean,
+            _ => return None,
         })
     }
 
-    /// Puts the answer where the form wants it.
+    fn choices(self, schema: &Value) -> Option<Vec<FieldChoice>> {
+        let found = match self {
+            Self::List => choices(&schema["items"])?,
+            Self::Text | Self::Number | Self::Boolean => choices(schema)?,
+        };
+        if !found.iter().all(|choice| self.takes(&choice.value)) {
+            return None;
+        }
+        match self {
+            // Without choices a list could only be guessed at.
+            Self::List if found.is_empty() => None,
+            Self::Boolean if found.is_empty() => [true, false]
+                .iter()
+                .map(|value| plain_choice(&json!(value)))
+                .collect(),
+            _ => Some(found),
+        }
+    }
+
+    /// Whether one value, or one entry of a list, has the type of the field.
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            Self::Text | Self::List => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+        }
+    }
+}
+
+impl FormField {
+    fn read(name: &str, schema: &Value, form: &FormSchema) -> Option<Self> {
+        let kind = FieldKind::of(schema)?;
+        let choices = kind.choices(schema)?;
+        let is_required = form.requires(name);
+        // What is typed goes to the other field, which does not do for one that has to be sent.
+        let other = form
+            .other_of(name)
+            .filter(|_| !choices.is_empty() && !is_required);
+        let mut limits = limits_of(schema);
+        if let Some((_, schema)) = &other {
+            let own = limits_of(schema);
+            (limits.min_length, limits.max_length) = (own.min_length, own.max_length);
+            limits.format = own.format;
+        }
+        let question = text_of(schema, "description").or(text_of(schema, "title"));
+        let asked = ChoiceQuestion {
+            question: question.unwrap_or(name).to_owned(),
+            header: None,
+            free_text: choices.is_empty() || other.is_some(),
+            options: choices.iter().map(FieldChoice::shown).collect(),
+            multi_select: kind == FieldKind::List,
+            number: kind == FieldKind::Number,
+            optional: !is_required,
+            limits,
+        };
+        Some(Self {
+            name: name.to_owned(),
+            kind,
+            asked,
+            values: choices.into_iter().map(|choice| choice.value).collect(),
+            other: other.map(|(name, _)| name),
+        })
+    }
+
+    /// Puts the answer where the form wants it; nothing if it does not fit.
     fn fill_in(&self, content: &mut Map<String, Value>, answer: &str) -> Option<()> {
+        // The same check as when the answer was given, because a wrong value must never be sent.
+        self.asked.check_joined_answer(answer).ok()?;
         let answers = match self.kind {
             FieldKind::List => split_answers(answer),
-            _ => vec![answer.to_owned()],
+            FieldKind::Text | FieldKind::Number | FieldKind::Boolean => vec![answer.to_owned()],
         };
-        let find = |label: &String| self.choices.iter().find(|choice| choice.label == *label);
-        let chosen: Vec<&str> = answers
+        let chosen: Vec<&Value> = answers
             .iter()
-            .filter_map(|label| Some(find(label)?.value.as_str()))
+            .filter_map(|one| self.find_value(one))
             .collect();
-        let typed: Vec<&str> = answers
-            .iter()
-            .filter(|label| find(label).is_none())
-            .map(String::as_str)
-            .collect();
-        if !typed.is_empty() && !self.choices.is_empty() {
-            let other = self.other.clone()?;
-            content.insert(other, json!(typed.join(", ")));
+        let typed = answers.iter().filter(|one| self.find_value(one).is_none());
+        let typed: Vec<&str> = typed.map(String::as_str).collect();
+        if !typed.is_empty() && !self.values.is_empty() {
+            content.insert(self.other.clone()?, json!(typed.join(", ")));
         }
-        let value = match self.kind {
-            FieldKind::List if chosen.is_empty() => return Some(()),
-            FieldKind::List => json!(chosen),
-            FieldKind::Number => serde_json::from_str::<serde_json::Number>(answer)
+        let value = match (self.kind, chosen.first()) {
+            (FieldKind::List, Some(_)) => json!(chosen),
+            (_, Some(value)) => (*value).clone(),
+            // Only the other field is sent.
+            (_, None) if !self.values.is_empty() => return Some(()),
+            (FieldKind::Text, None) => json!(answer),
+            (FieldKind::Number, None) => serde_json::from_str::<serde_json::Number>(answer)
                 .ok()?
                 .into(),
-            FieldKind::Boolean => json!(*chosen.first()? == "true"),
-            FieldKind::Text if self.choices.is_empty() => json!(answer),
-            FieldKind::Text => match chosen.first() {
-                Some(value) => json!(value),
-                None => return Some(()),
-            },
+            (FieldKind::Boolean | FieldKind::List, None) => return None,
         };
         content.insert(self.name.clone(), value);
         Some(())
+    }
+
+    fn find_value(&self, label: &str) -> Option<&Value> {
+        let mut options = self.asked.options.iter();
+        let index = options.position(|choice| choice.label == label)?;
+        self.values.get(index)
+    }
+}
+
+impl FieldChoice {
+    fn shown(&self) -> QuestionChoice {
+        QuestionChoice {
+            label: self.label.clone(),
+            description: self.description.clone(),
+        }
     }
 }
 
@@ -276,10 +419,14 @@ pub(super) fn answer(
 
 fn content_of(fields: &[FormField], input: &Json) -> Option<Map<String, Value>> {
     let input = input.parse_unique_keys()?;
+    let answers = input.get("answers")?.as_object()?;
     let mut content = Map::new();
     for field in fields {
-        let answer = input.get("answers")?.get(&field.question)?.as_str()?;
-        field.fill_in(&mut content, answer)?;
+        match answers.get(&field.asked.question) {
+            Some(answer) => field.fill_in(&mut content, answer.as_str()?)?,
+            None if field.asked.optional => {}
+            None => return None,
+        }
     }
     Some(content)
 }

@@ -1156,6 +1156,169 @@ fn a_form_that_is_denied_or_cannot_be_shown_gets_no_answer() {
     assert_eq!(sent["result"], json!({"action": "decline"}));
 }
 
+/// A form with a field of each kind, of which only the first has to be filled in.
+fn limited_form() -> Value {
+    let titled = json!([{"const": "s", "title": "Same"}, {"const": "t", "title": "Same"}]);
+    let properties = json!({
+        "env": {"type": "string", "enum": ["prod", ""]},
+        "level": {"type": "integer", "enum": [1, 2]},
+        "name": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]+$"},
+        "port": {"type": "integer", "minimum": 1, "maximum": 65535, "description": "Which?"},
+        "share": {"type": "number", "maximum": 0.5, "description": "Which?"},
+        "sure": {"type": "boolean"},
+        "tags": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"anyOf": titled}},
+    });
+    form(&json!({"type": "object", "properties": properties, "required": ["env"]}))
+}
+
+fn form(schema: &Value) -> Value {
+    let params = json!({"mode": "form", "sessionId": "s", "message": "Please choose.",
+        "requestedSchema": schema});
+    json!({"id": 7, "method": "elicitation/create", "params": params})
+}
+
+/// What the agent gets for these answers to a form; nothing if they are refused.
+fn filled_in(request: &Value, answers: &Value) -> Option<Value> {
+    let mut acp = in_turn();
+    hear(&mut acp, request);
+    let input = Json::from_value(&json!({ "answers": answers })).ok();
+    let lines = acp.apply_command(AgentCommand::Answer {
+        request: RequestId("7".into()),
+        answer: PermissionAnswer::Allow { input },
+    });
+    let lines = lines.ok()?;
+    let sent: Value = serde_json::from_slice(&lines[0].bytes).unwrap();
+    assert_eq!(sent["result"]["action"], "accept");
+    Some(sent["result"]["content"].clone())
+}
+
+#[test]
+fn people_are_asked_with_the_limits_of_a_form() {
+    let mut acp = in_turn();
+    let (happenings, _) = hear(&mut acp, &limited_form());
+    let [AgentEvent::Asked(ask)] = happenings.as_slice() else {
+        panic!("{happenings:?}");
+    };
+    let input: Value = serde_json::from_str(ask.input.as_ref().unwrap().text()).unwrap();
+    let closed = |question: &str, labels: [&str; 2], number: bool, optional: bool| {
+        let options = labels.map(|label| json!({ "label": label }));
+        json!({"question": question, "options": options, "multiSelect": false, "freeText": false,
+            "number": number, "optional": optional})
+    };
+    let open = |question: &str, number: bool, limits: Value| {
+        json!({"question": question, "options": [], "multiSelect": false, "freeText": true,
+            "number": number, "optional": true, "limits": limits})
+    };
+    let mut level = closed("level", ["1", "2"], true, true);
+    level["limits"] = json!({"whole": true});
+    let name = json!({"minLength": 2, "maxLength": 4, "format": "^[a-z]+$"});
+    let mut tags = closed("tags", ["Same (\"s\")", "Same (\"t\")"], false, true);
+    tags["multiSelect"] = json!(true);
+    tags["limits"] = json!({"minChoices": 1, "maxChoices": 1});
+    let expected = json!([
+        closed("env", ["prod", "(empty)"], false, false),
+        level,
+        open("name", false, name),
+        open(
+            "Which? (port)",
+            true,
+            json!({"whole": true, "minimum": 1, "maximum": 65535})
+        ),
+        open("Which? (share)", true, json!({"maximum": 0.5})),
+        closed("sure", ["true", "false"], false, true),
+        tags,
+    ]);
+    assert_eq!(input["questions"], expected);
+}
+
+#[test]
+fn what_a_form_does_not_require_can_be_left_out() {
+    let form = limited_form();
+    assert_eq!(
+        filled_in(&form, &json!({"env": "prod"})),
+        Some(json!({"env": "prod"}))
+    );
+    let all = json!({"env": "(empty)", "level": "2", "name": "abc", "Which? (port)": "8080",
+        "Which? (share)": "0.25", "sure": "false", "tags": "\"Same (\\\"t\\\")\""});
+    assert_eq!(
+        filled_in(&form, &all),
+        Some(
+            json!({"env": "", "level": 2, "name": "abc", "port": 8080, "share": 0.25,
+            "sure": false, "tags": ["t"]})
+        )
+    );
+    assert_eq!(filled_in(&form, &json!({"name": "abc"})), None);
+    assert_eq!(filled_in(&form, &json!({})), None);
+}
+
+#[test]
+fn nothing_is_sent_that_a_form_does_not_take() {
+    for wrong in [
+        json!({"env": "test"}),
+        json!({"env": ["prod"]}),
+        json!({"env": "prod", "level": "3"}),
+        json!({"env": "prod", "name": "a"}),
+        json!({"env": "prod", "name": "abcde"}),
+        json!({"env": "prod", "Which? (port)": "0"}),
+        json!({"env": "prod", "Which? (port)": "8080.5"}),
+        json!({"env": "prod", "Which? (port)": "many"}),
+        json!({"env": "prod", "Which? (port)": 8080}),
+        json!({"env": "prod", "Which? (share)": "0.75"}),
+        json!({"env": "prod", "sure": "yes"}),
+        json!({"env": "prod", "tags": "s"}),
+        json!({"env": "prod", "tags": "\"Same (\\\"s\\\")\", \"Same (\\\"t\\\")\""}),
+    ] {
+        assert_eq!(filled_in(&limited_form(), &wrong), None, "{wrong}");
+    }
+}
+
+/// What is typed into the second field leaves the first without a value.
+#[test]
+fn a_field_that_is_required_takes_none_but_its_choices() {
+    let schema = |required: Value| {
+        let properties = json!({"a": {"type": "string", "enum": ["x", "y"]},
+            "a_custom": {"type": "string", "maxLength": 3}});
+        form(&json!({"type": "object", "properties": properties, "required": required}))
+    };
+    let typed = json!({"Please choose.": "own"});
+    assert_eq!(
+        filled_in(&schema(json!([])), &typed),
+        Some(json!({"a_custom": "own"}))
+    );
+    let long = json!({"Please choose.": "longer"});
+    assert_eq!(filled_in(&schema(json!([])), &long), None);
+    assert_eq!(filled_in(&schema(json!(["a"])), &typed), None);
+    // A second field that is required is one of its own.
+    assert_eq!(
+        filled_in(
+            &schema(json!(["a_custom"])),
+            &json!({"a": "x", "a_custom": "own"})
+        ),
+        Some(json!({"a": "x", "a_custom": "own"}))
+    );
+}
+
+#[test]
+fn a_form_that_nobody_could_fill_in_is_ended() {
+    for (properties, required) in [
+        (json!({"a": {"type": "string"}}), json!(["b"])),
+        (json!({"a": {"type": "string", "enum": []}}), json!([])),
+        (json!({"a": {"type": "string", "enum": [1]}}), json!([])),
+        (json!({"a": {"type": "integer", "enum": ["1"]}}), json!([])),
+        (json!({"a": {"type": ["string", "null"]}}), json!([])),
+        (
+            json!({"a": {"type": "array", "items": {"type": "string"}}}),
+            json!([]),
+        ),
+    ] {
+        let mut acp = in_turn();
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        let (_, lines) = hear(&mut acp, &form(&schema));
+        let results: Vec<&Value> = lines.iter().map(|line| &line["result"]).collect();
+        assert_eq!(results, [&json!({"action": "cancel"})], "{schema}");
+    }
+}
+
 /// What Gemini CLI 0.61.0 sent, with other paths.
 fn gemini_ask(title: &str, text: &str) -> Value {
     let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);

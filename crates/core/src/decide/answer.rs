@@ -11,6 +11,7 @@ use super::{
     Decision, DecisionSubject, check_json, check_size, check_text, delegation, grants, managed,
 };
 use crate::approval::{Approval, ApprovalEnd};
+use crate::choice_question::AnswerProblem;
 use crate::event::{
     AnswerDelivery, ApprovalEnding, ApprovalOutcome, ApprovalResolveRefused,
     ApprovalResolveRequested, Effect, Event,
@@ -297,15 +298,25 @@ fn check_answer(
             return Err(Rejection::NothingToEdit);
         }
     }
-    if outcome == ApprovalOutcome::Allowed
-        && !approval.ask.is_answered_by(answer.edited_input.as_ref())
-    {
-        return Err(Rejection::NeedsAnswers(approval.ask.id.clone()));
+    if outcome == ApprovalOutcome::Allowed {
+        check_answered(approval, answer)?;
     }
     if answer.stop && (outcome != ApprovalOutcome::Denied || approval.ask.request.is_none()) {
         return Err(Rejection::NothingToStop);
     }
     Ok(outcome)
+}
+
+/// Refuses an allow that does not say what the questions of the ask are answered with.
+fn check_answered(approval: &Approval, answer: &ApprovalAnswer) -> Result<(), Rejection> {
+    let checked = approval.ask.check_answered_by(answer.edited_input.as_ref());
+    checked.map_err(|problem| match problem {
+        AnswerProblem::Missing => Rejection::NeedsAnswers(approval.ask.id.clone()),
+        AnswerProblem::Unfit(why) => Rejection::BadAnswers {
+            approval: approval.ask.id.clone(),
+            why,
+        },
+    })
 }
 
 pub(super) fn answer_ending(

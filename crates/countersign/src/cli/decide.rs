@@ -86,7 +86,7 @@ pub(crate) struct AnswerArgs {
     /// The answer: a text, or the number of a choice; one argument for each question of an ask
     #[arg(required_unless_present = "question", trailing_var_arg = true)]
     text: Vec<String>,
-    /// Answer one of the questions of an ask, by its number; repeatable
+    /// Answer one of the questions of an ask, by its number; repeatable. What can be left empty needs none
     #[arg(long, value_name = "N=ANSWER", conflicts_with = "text")]
     question: Vec<String>,
 }
@@ -327,9 +327,10 @@ fn answers_of(row: &HostApproval, args: &AnswerArgs) -> Result<Vec<Vec<String>>,
     }
     let asked = row.questions.iter().zip(texts);
     asked
-        .map(|(asked, text)| {
-            let text = text.ok_or_else(|| question_error(row))?;
-            choices::parse_answer(asked, &text).map_err(CliError::usage)
+        .map(|(asked, text)| match text {
+            None if asked.optional => Ok(Vec::new()),
+            None => Err(question_error(row)),
+            Some(text) => choices::parse_answer(asked, &text).map_err(CliError::usage),
         })
         .collect()
 }
@@ -344,7 +345,8 @@ fn question_error(row: &HostApproval) -> CliError {
     };
     CliError::Usage {
         what: format!(
-            "{id} asks a question, and wants an answer to each; nothing was changed\n{asked}"
+            "{id} asks a question, and wants an answer to each that cannot be left empty; \
+             nothing was changed\n{asked}"
         ),
         hint: Some(format!("`{example}`, or `countersign deny {id}`")),
     }

@@ -1,6 +1,6 @@
 //! Questions with choices: how people see them, and what they may type as an answer.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use countersign_protocol::{HostApproval, HostChoiceQuestion};
 
@@ -23,14 +23,55 @@ pub(crate) fn questions(row: &HostApproval) -> Option<String> {
     (!text.is_empty()).then(|| text.trim_end().to_owned())
 }
 
-fn how_to_answer(asked: &HostChoiceQuestion) -> &'static str {
-    match (asked.choices.is_empty(), asked.several, asked.free_text) {
-        (true, _, _) if asked.number => "answer with a number",
-        (true, _, _) => "answer in your own words",
-        (false, true, true) => "choose one or more (1,2), or answer in your own words",
-        (false, true, false) => "choose one or more (1,2)",
-        (false, false, true) => "choose one, or answer in your own words",
-        (false, false, false) => "choose one",
+fn how_to_answer(asked: &HostChoiceQuestion) -> String {
+    let how = match (asked.choices.is_empty(), asked.several, asked.free_text) {
+        (true, _, _) if asked.number => {
+            let number = if asked.limits.whole {
+                "a whole number"
+            } else {
+                "a number"
+            };
+            format!("answer with {number}")
+        }
+        (true, _, _) => "answer in your own words".to_owned(),
+        (false, true, true) => "choose one or more (1,2), or answer in your own words".to_owned(),
+        (false, true, false) => "choose one or more (1,2)".to_owned(),
+        (false, false, true) => "choose one, or answer in your own words".to_owned(),
+        (false, false, false) => "choose one".to_owned(),
+    };
+    let parts = limit_parts(asked);
+    let optional = asked.optional.then(|| "can be left empty".to_owned());
+    let parts: Vec<String> = [how].into_iter().chain(parts).chain(optional).collect();
+    parts.join("; ")
+}
+
+/// The limits of an answer, in words.
+fn limit_parts(asked: &HostChoiceQuestion) -> Vec<String> {
+    let limits = &asked.limits;
+    let mut parts = Vec::new();
+    if asked.number {
+        let (least, most) = (limits.minimum.as_ref(), limits.maximum.as_ref());
+        parts.extend(range(least, most));
+    }
+    if asked.several {
+        let choices = range(limits.min_choices.as_ref(), limits.max_choices.as_ref());
+        parts.extend(choices.map(|range| format!("{range} choices")));
+    }
+    if asked.free_text && !asked.number {
+        let length = range(limits.min_length.as_ref(), limits.max_length.as_ref());
+        parts.extend(length.map(|range| format!("{range} characters")));
+        let format = limits.format.as_ref();
+        parts.extend(format.map(|format| format!("format: {}", escape::line(format))));
+    }
+    parts
+}
+
+fn range<T: Display>(least: Option<&T>, most: Option<&T>) -> Option<String> {
+    match (least, most) {
+        (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
+        (Some(least), None) => Some(format!("at least {least}")),
+        (None, Some(most)) => Some(format!("at most {most}")),
+        (None, None) => None,
     }
 }
 
@@ -44,9 +85,13 @@ pub(crate) fn summary(row: &HostApproval) -> Option<String> {
     Some(format!("asks you: {}{more}", first.question))
 }
 
-/// What a text answers: the choices it names by number or label, else the text itself.
+/// What a text answers: the choices it names by number or label, else the text itself. An empty text
+/// leaves an optional question without an answer.
 pub(crate) fn parse_answer(asked: &HostChoiceQuestion, text: &str) -> Result<Vec<String>, String> {
     let text = text.trim();
+    if text.is_empty() && asked.optional {
+        return Ok(Vec::new());
+    }
     let parts: Vec<&str> = if asked.several {
         text.split(',').map(str::trim).collect()
     } else {
@@ -85,7 +130,7 @@ fn find_choice(asked: &HostChoiceQuestion, part: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::HostChoice;
+    use countersign_protocol::{HostAnswerLimits, HostChoice};
 
     use super::*;
     use crate::test_rows;
@@ -99,7 +144,9 @@ mod tests {
             choices: vec![choice("SQLite", Some("one file")), choice("Postgres", None)],
             free_text,
             header: None,
+            limits: HostAnswerLimits::default(),
             number: false,
+            optional: false,
             question: "Which store?".to_owned(),
             several,
         }
@@ -139,5 +186,54 @@ mod tests {
              choose one, or answer in your own words"
         );
         assert_eq!(summary(&row).unwrap(), "asks you: Which store?");
+    }
+    #[test]
+    fn an_optional_question_can_be_left_empty() {
+        let optional = HostChoiceQuestion {
+            optional: true,
+            ..asked(false, false)
+        };
+        assert_eq!(parse_answer(&optional, " "), Ok(Vec::new()));
+        assert_eq!(
+            parse_answer(&asked(false, false), " "),
+            Err("type an answer first".to_owned())
+        );
+        assert_eq!(how_to_answer(&optional), "choose one; can be left empty");
+    }
+
+    #[test]
+    fn the_limits_of_an_answer_are_shown() {
+        let open = |number: bool, limits: HostAnswerLimits| HostChoiceQuestion {
+            choices: Vec::new(),
+            limits,
+            number,
+            ..asked(false, true)
+        };
+        let whole = HostAnswerLimits {
+            whole: true,
+            minimum: Some(1.into()),
+            maximum: Some(9.into()),
+            ..HostAnswerLimits::default()
+        };
+        let text = HostAnswerLimits {
+            max_length: Some(20),
+            format: Some("email".to_owned()),
+            ..HostAnswerLimits::default()
+        };
+        let list = HostChoiceQuestion {
+            limits: HostAnswerLimits {
+                min_choices: Some(2),
+                ..HostAnswerLimits::default()
+            },
+            ..asked(true, false)
+        };
+        assert_eq!(
+            [open(true, whole), open(false, text), list].map(|asked| how_to_answer(&asked)),
+            [
+                "answer with a whole number; from 1 to 9",
+                "answer in your own words; at most 20 characters; format: email",
+                "choose one or more (1,2); at least 2 choices",
+            ]
+        );
     }
 }

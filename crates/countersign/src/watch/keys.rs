@@ -384,7 +384,8 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
         screen.note = "nothing was sent: it ended elsewhere".into();
         return KeyAction::None;
     }
-    if text.is_empty() || screen.link == HostPresence::Lost {
+    let is_missing = text.is_empty() && !can_be_left_empty(screen, &purpose);
+    if is_missing || screen.link == HostPresence::Lost {
         screen.note = match screen.link {
             HostPresence::Up => "type some text first, or Esc to go back".into(),
             HostPresence::Lost => "not connected: nothing can be sent".into(),
@@ -414,6 +415,18 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
 }
 
 /// Takes the answer to one question of an ask, and sends all of them after the last.
+/// Whether nothing is an answer to the question that is being answered.
+fn can_be_left_empty(screen: &WatchScreen, purpose: &TextPurpose) -> bool {
+    let item = screen.selected_item();
+    match (purpose, item.map(|item| &item.content)) {
+        (TextPurpose::Answer { given }, Some(InboxContent::Ask(row))) => {
+            let asked = row.questions.get(given.len());
+            asked.is_some_and(|asked| asked.optional)
+        }
+        _ => false,
+    }
+}
+
 fn submit_choice(
     screen: &mut WatchScreen,
     row: &HostApproval,

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use countersign_protocol::{HostApproval, HostChoice, HostChoiceQuestion, Time};
+use countersign_protocol::{
+    HostAnswerLimits, HostApproval, HostChoice, HostChoiceQuestion, Time,
+};
 
 use super::draw::draw;
 use super::keys::{KeyAction, KeyPress, PROMPT, SETTLE, handle_key};
@@ -504,13 +506,20 @@ fn a_question_with_choices_is_answered_one_by_one_and_never_just_approved() {
             .into(),
         free_text: false,
         header: None,
+        limits: HostAnswerLimits::default(),
         number: false,
+        optional: question.ends_with("if any?"),
         question: question.into(),
         several,
     };
+    let questions = [
+        ("Which one?", false),
+        ("Which, if any?", false),
+        ("Which ones?", true),
+    ];
     screen.update_item(
         InboxItem::ask(HostApproval {
-            questions: vec![asked("Which one?", false), asked("Which ones?", true)],
+            questions: questions.map(|(text, several)| asked(text, several)).into(),
             ..test_rows::approval()
         }),
         start,
@@ -525,13 +534,15 @@ fn a_question_with_choices_is_answered_one_by_one_and_never_just_approved() {
     );
     handle_key(&mut screen, KeyPress::Char('r'), later);
     let mut action = KeyAction::None;
-    for text in ["7", "2", "1,2"] {
+    // An empty text leaves out the second question, and answers neither the first nor the last.
+    for text in ["7", "", "2", "", "", "1,2"] {
         assert_eq!(action, KeyAction::None);
         handle_key(&mut screen, KeyPress::Paste(text.into()), later);
         action = handle_key(&mut screen, KeyPress::Enter, later);
     }
     let answers = vec![
         vec!["Postgres".to_owned()],
+        Vec::new(),
         vec!["SQLite".to_owned(), "Postgres".to_owned()],
     ];
     let expected = KeyAction::AnswerAsk {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use countersign_core::limits::{MCP_LIST_ROWS_MAX, MCP_WAIT_S, MCP_WAIT_S_MAX};
-use countersign_core::{APPROVE, Agent, AgentId, Approval, DENY, OpenCounts, Question};
+use countersign_core::{
+    APPROVE, Agent, AgentId, Approval, ChoiceQuestion, DENY, OpenCounts, Question,
+};
 use countersign_protocol as wire;
 use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
@@ -211,7 +213,8 @@ pub(super) struct ResolveArguments {
     /// A message for the agent.
     #[serde(default)]
     message: Option<String>,
-    /// To allow an ask that has questions: the answers, one list of texts for each question.
+    /// To allow an ask that has questions: the answers, one list of texts for each question. An empty
+    /// list leaves an optional question without an answer.
     #[serde(default)]
     answers: Option<Vec<Vec<String>>>,
 }
@@ -331,10 +334,9 @@ fn question_line(question: &Question) -> String {
 fn approval_data(approval: &Approval) -> Value {
     let ask = &approval.ask;
     let ending = approval.ended.as_ref().map(|ended| &ended.ending);
-    let asked = ask.choice_questions();
-    let questions = asked.iter().map(|one| quoted(&one.question));
+    let questions = ask.choice_questions().into_iter();
     json!({
-        "questions": questions.collect::<Vec<_>>(),
+        "questions": questions.map(choice_question_data).collect::<Vec<_>>(),
         "id": ask.id.as_str(),
         "agent": ask.agent.as_ref().map(AgentId::as_str),
         "action": quoted(&ask.action),
@@ -355,5 +357,18 @@ fn approval_line(approval: &Approval) -> String {
     let input = ask.input.as_ref();
     let input = input.map(|input| quoted(&cut(input.text(), INPUT_BYTES)));
     let input = input.unwrap_or_default();
+/// A question with all that an answer depends on.
+fn choice_question_data(asked: ChoiceQuestion) -> Value {
+    let mut row = convert::choice_question(asked);
+    row.question = quoted(&row.question);
+    row.header = row.header.map(|header| one_line(&header));
+    row.limits.format = row.limits.format.map(|format| quoted(&format));
+    for choice in &mut row.choices {
+        choice.label = quoted(&choice.label);
+        choice.description = choice.description.take().map(|text| quoted(&text));
+    }
+    json!(row)
+}
+
     format!("{} of {asker}: {} {input}", ask.id, quoted(&ask.action))
 }

@@ -188,6 +188,117 @@ fn a_closed_question_takes_one_of_its_choices_and_another_ask_takes_no_answers()
     );
 }
 
+/// One optional question of each kind, with limits.
+const LIMITED: &str = r#"{"questions":[
+    {"question":"Port?","number":true,"optional":true,
+     "limits":{"whole":true,"minimum":1,"maximum":9007199254740993}},
+    {"question":"Name?","optional":true,"limits":{"minLength":2,"maxLength":4}},
+    {"question":"Caches?","optional":true,"multiSelect":true,"freeText":false,
+     "options":[{"label":"Redis"},{"label":"Memory"},{"label":"Disk"}],
+     "limits":{"minChoices":2,"maxChoices":2}}]}"#;
+
+fn answers_told(host: &Host, approval: &ApprovalId) -> serde_json::Value {
+    let ending = host.state.find_approval(approval).unwrap().ended.clone();
+    let told = ending.unwrap().ending.edited_input.clone().unwrap();
+    let told: serde_json::Value = serde_json::from_str(told.text()).unwrap();
+    told["answers"].clone()
+}
+
+#[test]
+fn an_optional_question_can_be_left_out_and_never_by_silence() {
+    let mut host = working();
+    let approval = host.ask(question_to_people(LIMITED));
+    let silent = ApprovalAnswer {
+        resolution: "approve".to_owned(),
+        ..ApprovalAnswer::default()
+    };
+    assert_eq!(
+        host.refuses(answer(&person("ann"), &approval, silent)),
+        Rejection::NeedsAnswers(approval.clone())
+    );
+    host.does(answer(
+        &person("ann"),
+        &approval,
+        answering(&[&["8080"], &[], &[]]),
+    ));
+    assert_eq!(
+        answers_told(&host, &approval),
+        serde_json::json!({"Port?": "8080"})
+    );
+    let mut again = question_to_people(LIMITED);
+    again.tool_call = Some("8".to_owned());
+    let approval = host.ask(again);
+    host.does(answer(
+        &person("ann"),
+        &approval,
+        answering(&[&[], &[], &[]]),
+    ));
+    assert_eq!(answers_told(&host, &approval), serde_json::json!({}));
+}
+
+#[test]
+fn an_answer_outside_its_limits_is_refused_also_in_an_edited_input() {
+    let mut host = working();
+    let approval = host.ask(question_to_people(LIMITED));
+    for (given, input, why) in [
+        (
+            answering(&[&["0"], &[], &[]]),
+            r#"{"answers":{"Port?":"0"}}"#,
+            "`Port?` wants a number from 1, and 0 is less",
+        ),
+        (
+            answering(&[&["9007199254740994"], &[], &[]]),
+            r#"{"answers":{"Port?":"9007199254740994"}}"#,
+            "`Port?` wants a number up to 9007199254740993, and 9007199254740994 is more",
+        ),
+        (
+            answering(&[&["1.5"], &[], &[]]),
+            r#"{"answers":{"Port?":"1.5"}}"#,
+            "`1.5` is not a whole number, which `Port?` wants",
+        ),
+        (
+            answering(&[&[], &["a"], &[]]),
+            r#"{"answers":{"Name?":"a"}}"#,
+            "the answer to `Name?` has 1 characters and needs at least 2",
+        ),
+        (
+            answering(&[&[], &["äöüßé"], &[]]),
+            r#"{"answers":{"Name?":"äöüßé"}}"#,
+            "the answer to `Name?` has 5 characters and may have 4",
+        ),
+        (
+            answering(&[&[], &[], &["Redis"]]),
+            r#"{"answers":{"Caches?":"Redis"}}"#,
+            "`Caches?` takes at least 2 choices",
+        ),
+        (
+            answering(&[&[], &[], &["Redis", "Memory", "Disk"]]),
+            r#"{"answers":{"Caches?":"Redis, Memory, Disk"}}"#,
+            "`Caches?` takes at most 2 choices",
+        ),
+        (
+            answering(&[&[], &[], &["Redis", "Tape"]]),
+            r#"{"answers":{"Caches?":"Redis, Tape"}}"#,
+            "`Tape` is not a choice of `Caches?`",
+        ),
+    ] {
+        let expected = Rejection::BadAnswers {
+            approval: approval.clone(),
+            why: why.to_owned(),
+        };
+        for wrong in [given, edited(input)] {
+            let refused = host.refuses(answer(&person("ann"), &approval, wrong));
+            assert_eq!(refused, expected);
+        }
+    }
+    let not_text = edited(r#"{"answers":{"Port?":8080}}"#);
+    let refused = host.refuses(answer(&person("ann"), &approval, not_text));
+    assert!(
+        matches!(refused, Rejection::BadAnswers { .. }),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn no_rule_answers_a_question_to_people() {
     let mut host = working();

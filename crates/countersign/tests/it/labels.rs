@@ -133,11 +133,28 @@ fn labels_choose_what_is_listed_and_where_rules_and_bypasses_count() {
     let (code, text) = group.text(&["bypass", "--label", "team=none", "--for", "5m"]);
     assert_eq!(code, Some(11), "{text}");
     let (code, text) = group.text(&["bypass", "--label", "team=api", "--for", "5m"]);
+    let notice = "applies to the 1 agent that has this label now; \
+                  agents started later with it are not included\n";
     assert!(
-        code == Some(0) && text.starts_with("api is bypassed"),
+        code == Some(0) && text.starts_with("api is bypassed for ") && text.ends_with(notice),
         "{text}"
     );
     assert_eq!(group.text(&["wait", "api"]).0, Some(0));
+    // One that is started later with the label asks.
+    group.spawn(
+        &["--name", "later", "--label", "team=api"],
+        &asking("make later", "make more"),
+    );
+    poll("it to ask", || {
+        (group.asks(&["--agent", "later"]) == ["make later"]).then_some(())
+    });
+    let (_, text) = group.text(&["bypass", "--label", "team=api", "--off"]);
+    assert_eq!(
+        text,
+        "bypass off: api asks again\nbypass off: later asks again\n\
+         applies to the 2 agents that have this label now; \
+         agents started later with it are not included\n"
+    );
     assert_eq!(
         group.text(&["spawn", "--agent", "x", "--label", "team"]).0,
         Some(2)

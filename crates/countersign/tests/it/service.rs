@@ -155,3 +155,53 @@ fn a_service_is_refused_while_another_host_runs() {
     assert!(text.contains("countersign down"), "{text}");
     assert!(!desk.unit().exists());
 }
+
+/// What systemd itself says of a unit file; nothing if it is not installed here.
+fn systemd_complaints(desk: &ServiceDesk, unit: &Path) -> Option<String> {
+    // It reads units as a user's manager would, which needs a folder of its own and no running systemd.
+    let checked = Command::new("systemd-analyze")
+        .args(["--user", "--man=no", "verify"])
+        .arg(unit)
+        .env("XDG_RUNTIME_DIR", desk.folder.path())
+        .env("XDG_CONFIG_HOME", desk.folder.path().join("config"))
+        .env("SYSTEMD_LOG_LEVEL", "notice")
+        .output();
+    let Ok(checked) = checked else {
+        eprintln!("skipped: systemd-analyze is not installed here (Debian: apt install systemd)");
+        return None;
+    };
+    let text = String::from_utf8(checked.stderr).unwrap();
+    let status = checked.status;
+    Some(if status.success() {
+        text
+    } else {
+        format!("{status}\n{text}")
+    })
+}
+
+#[test]
+fn systemd_understands_every_line_of_the_unit() {
+    let desk = ServiceDesk::new();
+    // Whatever begins a specifier, a variable, a quote or a comment in a unit file.
+    let home = desk
+        .folder
+        .path()
+        .join("a 100% \"home\" of 'me' #1 $HOME; \\n");
+    std::fs::create_dir(&home).unwrap();
+    let done = command(&home)
+        .args(["service", "install", "--no-start"])
+        .env("XDG_CONFIG_HOME", desk.folder.path().join("config"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let Some(complaints) = systemd_complaints(&desk, &desk.unit()) else {
+        return;
+    };
+    assert_eq!(complaints, "");
+    // It would say so: a line that it ignores is not a failure to it.
+    let unit = std::fs::read_to_string(desk.unit()).unwrap();
+    let wrong = desk.folder.path().join("wrong.service");
+    std::fs::write(&wrong, unit.replace("KillMode=process", "KillMode=some")).unwrap();
+    let complaints = systemd_complaints(&desk, &wrong).unwrap();
+    assert!(complaints.contains("kill mode"), "{complaints}");
+}

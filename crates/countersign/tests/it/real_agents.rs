@@ -45,6 +45,8 @@ macro_rules! told_of {
     };
 }
 
+// All but the example, which uses no MCP servers, ask their orchestrator with the host's own tools: the
+// host names its server in `session/new`, and each of them starts it.
 told_of! {
     example, Example: allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
@@ -55,9 +57,9 @@ told_of! {
         host_and_runner_struck;
     codex, Codex: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    gemini, Gemini: allowed denied_with_words interrupted two_at_once struck runner_struck
+    gemini, Gemini: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
-    opencode, Opencode: allowed denied_with_words interrupted two_at_once struck runner_struck
+    opencode, Opencode: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;
     defect, Defect: asks_upwards allowed denied_with_words interrupted two_at_once struck runner_struck
         host_and_runner_struck;

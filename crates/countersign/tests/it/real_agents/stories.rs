@@ -291,7 +291,13 @@ pub(super) async fn two_at_once(mut stage: Stage) {
     match stage.kind {
         RealAgent::Claude | RealAgent::ClaudeCode => two_reads(&mut stage).await,
         RealAgent::Codex => two_commands(&mut stage).await,
-        _ => two_agents(&mut stage).await,
+        // Not from one agent, because these have one ask open at a time: the example has one story,
+        // Gemini CLI 0.61.0 runs the calls of a message one after the other (`await this.runTool` in a
+        // loop), and opencode 1.18.33 queues the permission requests of a session. Of defect it is not
+        // known that it ever sends two.
+        RealAgent::Example | RealAgent::Defect | RealAgent::Gemini | RealAgent::Opencode => {
+            two_agents(&mut stage).await;
+        }
     }
 }
 

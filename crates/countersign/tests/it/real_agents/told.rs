@@ -127,7 +127,22 @@ pub(super) fn accounts(kind: RealAgent) -> &'static [&'static str] {
     }
 }
 
-/// The agents' name for a tool of the host's own server: the same for all.
+/// The name for a tool of the host's own server that most agents have, and rules.
 pub(super) fn host_tool(tool: &str) -> String {
     format!("mcp__countersign__{tool}")
+}
+
+/// The name that an agent's model knows the tool by.
+pub(super) fn host_tool_of(kind: RealAgent, tool: &str) -> String {
+    match kind {
+        RealAgent::Gemini => format!("mcp_countersign_{tool}"),
+        RealAgent::Opencode => format!("countersign_{tool}"),
+        _ => host_tool(tool),
+    }
+}
+
+/// Whether the agent asks about a tool of the host's own server without naming it, so that nobody but a
+/// person can settle it.
+pub(super) fn asks_about_host_tools(kind: RealAgent) -> bool {
+    matches!(kind, RealAgent::Defect | RealAgent::Gemini)
 }

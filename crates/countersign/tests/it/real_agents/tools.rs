@@ -4,16 +4,15 @@ use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
 use super::stage::Stage;
-use super::told::{host_tool, script};
+use super::told::{asks_about_host_tools, host_tool, host_tool_of, script};
 
 /// It asks whoever gave it its task, gets the answer, and nobody was asked for permission.
 pub(super) async fn asks_upwards(mut stage: Stage) {
-    let tool = host_tool("ask_orchestrator");
+    let tool = host_tool_of(stage.kind, "ask_orchestrator");
     let question = json!({ "question": "Which port?" });
     let steps = json!([{ "tool": tool, "input": question }]);
     let actor = stage.spawn("asker", &script(&steps));
-    // What it asks without naming the tool, nobody but a person can settle.
-    if stage.kind == RealAgent::Defect {
+    if asks_about_host_tools(stage.kind) {
         let ask = stage.ask(&actor).await;
         stage.approve(&ask).await;
     }
@@ -22,7 +21,7 @@ pub(super) async fn asks_upwards(mut stage: Stage) {
     stage.ok(&["answer", &id, "port 7000"]);
     stage.turn_ended(&actor, 1).await;
     stage.hears(&actor, "assistant", "port 7000").await;
-    if stage.kind != RealAgent::Defect {
+    if !asks_about_host_tools(stage.kind) {
         assert_eq!(stage.asks_waited_for(&actor).await, Vec::<Value>::new());
     }
     stage.end(&actor).await;

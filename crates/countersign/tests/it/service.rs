@@ -35,6 +35,27 @@ fn an_installation_has_the_program_its_manual_pages_and_completions() {
     assert!(version.status.success(), "{version:?}");
 }
 
+#[test]
+fn an_installation_refuses_a_prefix_that_is_not_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/install-files");
+    let done = Command::new(script.canonicalize().unwrap())
+        .args([PROGRAM, "~/.local"])
+        .env_remove("DESTDIR")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(
+        (done.status.code(), text.as_str()),
+        (
+            Some(2),
+            "install: PREFIX must be an absolute path, and is '~/.local'\n"
+        )
+    );
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
 /// A `systemctl` that records how it was called, and knows one service.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 echo "$*" >> "$CALLS"

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::host::command;
 use crate::managed::{PROGRAM, script};
 use crate::mcp::Bearer;
 use crate::scene::{Scene, asks, rested};
@@ -208,6 +209,184 @@ async fn an_orchestrator_settles_only_what_its_ceiling_covers() {
     let told: Value = serde_json::from_str(&told).unwrap();
     let expected = json!({ "behavior": "allow", "updatedInput": { "command": "cargo test" } });
     assert_eq!(told, expected);
+    scene.end_all(&mut wire).await;
+}
+
+/// The input of an ask that is a question: one closed, one with free text, one that can be left out.
+fn questions() -> Value {
+    json!({ "questions": [
+        { "question": "Which store?", "header": "Store", "freeText": false,
+          "options": [{ "label": "SQLite", "description": "one file" }, { "label": "Postgres" }] },
+        { "question": "Which caches?", "multiSelect": true,
+          "options": [{ "label": "Redis" }, { "label": "Memory" }] },
+        { "question": "How many?", "number": true, "optional": true,
+          "limits": { "whole": true, "maximum": 9 } },
+    ] })
+}
+
+/// The reason and the words with which an answer by MCP is refused.
+async fn refused(bearer: &mut Bearer, answer: &Value) -> (Value, String) {
+    let (is_error, words, mut data) = bearer.call("resolve_approval", answer.clone()).await;
+    assert!(is_error, "{answer}: {words}");
+    (data["reason"].take(), words)
+}
+
+/// Everything that an orchestrator must not answer with, and why.
+async fn every_wrong_answer_is_refused(boss: &mut Bearer, id: &str) {
+    let fit = format!("the answers do not fit approval '{id}': ");
+    for (answers, why) in [
+        (
+            Value::Null,
+            format!("approval '{id}' asks a question: answer it, or deny it"),
+        ),
+        (
+            json!([["SQLite"], ["Redis"]]),
+            format!("{fit}it asks 3 questions and 2 answers were given"),
+        ),
+        (
+            json!([["SQLite"], ["Redis"], [], []]),
+            format!("{fit}it asks 3 questions and 4 answers were given"),
+        ),
+        (
+            json!([["DuckDB"], ["Redis"], []]),
+            format!("{fit}`DuckDB` is not a choice of `Which store?`"),
+        ),
+        (
+            json!([["SQLite", "Postgres"], ["Redis"], []]),
+            format!("{fit}`Which store?` takes one answer"),
+        ),
+        (
+            json!([[], ["Redis"], []]),
+            format!("{fit}`Which store?` has no answer"),
+        ),
+        (
+            json!([["SQLite"], ["Redis", "Redis"], []]),
+            format!("{fit}`Redis` is chosen twice for `Which caches?`"),
+        ),
+        (
+            json!([["SQLite"], ["Redis"], ["many"]]),
+            format!("{fit}`many` is not a number, which `How many?` wants"),
+        ),
+        (
+            json!([["SQLite"], ["Redis"], ["1.5"]]),
+            format!("{fit}`1.5` is not a whole number, which `How many?` wants"),
+        ),
+        (
+            json!([["SQLite"], ["Redis"], ["10"]]),
+            format!("{fit}`How many?` wants a number up to 9, and 10 is more"),
+        ),
+    ] {
+        let mut answer = json!({ "approval_id": id, "decision": "allow" });
+        if !answers.is_null() {
+            answer["answers"] = answers;
+        }
+        assert_eq!(refused(boss, &answer).await, (json!("invalid_params"), why));
+    }
+}
+
+#[tokio::test]
+async fn an_orchestrator_answers_what_its_own_agent_asks_people() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let (id, mut boss) = orchestrator(&scene, &mut wire).await;
+    let mut params = scene.spawn_params("stranger", &json!([]));
+    params["role"] = json!("orchestrator");
+    let stranger = wire.ok("host.spawn_agent", params).await["id"].take();
+    rested(&mut wire, &stranger).await;
+    let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await["id"].take();
+    rested(&mut wire, &hand).await;
+    for agent in [&id, &stranger] {
+        let ceiling = json!({ "agent_id": agent, "rules": ["AskUserQuestion"] });
+        wire.ok("host.set_ceiling", ceiling).await;
+    }
+    let mut stranger = Bearer::of(&scene.host, &mut wire, stranger.as_str().unwrap()).await;
+    let mut itself = Bearer::of(&scene.host, &mut wire, hand.as_str().unwrap()).await;
+    let mut hand = Bearer::of(&scene.host, &mut wire, hand.as_str().unwrap()).await;
+    let asked =
+        json!({ "tool_name": "AskUserQuestion", "input": questions(), "tool_use_id": "t1" });
+    let asking = hand.call("request_permission", asked);
+    let deciding = async {
+        let asked = pending(&mut wire, "host.approvals").await;
+        let id = asked["id"].as_str().unwrap();
+        let (_, _, listed) = boss.call("list_approvals", json!({})).await;
+        assert_eq!(listed["approvals"][0]["questions"], asked["questions"]);
+        let right = json!({ "approval_id": id, "decision": "allow",
+            "answers": [["Postgres"], ["Redis", "a, b"], []] });
+        let (reason, _) = refused(&mut stranger, &right).await;
+        assert_eq!(reason, json!("agents_cannot_answer"));
+        let (reason, _) = refused(&mut itself, &right).await;
+        assert_eq!(reason, json!("agent_not_allowed"));
+        let attempts = json!({ "kinds": ["approval.resolve_refused"] });
+        let attempts = wire.ok("host.events", attempts).await;
+        assert_eq!(attempts.as_array().map(Vec::len), Some(1), "{attempts}");
+        every_wrong_answer_is_refused(&mut boss, id).await;
+        boss.call("resolve_approval", right).await
+    };
+    let ((_, told, _), (is_error, words, _)) = tokio::join!(asking, deciding);
+    assert!(!is_error, "{words}");
+    let mut input = questions();
+    input["answers"] = json!({ "Which store?": "Postgres", "Which caches?": "Redis, \"a, b\"" });
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told, json!({ "behavior": "allow", "updatedInput": input }));
+    scene.end_all(&mut wire).await;
+}
+
+/// Without a ceiling that names the tool, only a person answers it; a denial needs no rule.
+#[tokio::test]
+async fn an_orchestrator_without_a_ceiling_for_questions_answers_none() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let (id, mut boss) = orchestrator(&scene, &mut wire).await;
+    let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await["id"].take();
+    rested(&mut wire, &hand).await;
+    let ceiling = json!({ "agent_id": id, "rules": ["Bash(cargo test)"] });
+    wire.ok("host.set_ceiling", ceiling).await;
+    let mut hand = Bearer::of(&scene.host, &mut wire, hand.as_str().unwrap()).await;
+    let asked =
+        json!({ "tool_name": "AskUserQuestion", "input": questions(), "tool_use_id": "t1" });
+    let asking = hand.call("request_permission", asked);
+    let deciding = async {
+        let asked = pending(&mut wire, "host.approvals").await;
+        let answers = json!({ "approval_id": asked["id"], "decision": "allow",
+            "answers": [["Postgres"], ["Redis"], []] });
+        let (reason, _) = refused(&mut boss, &answers).await;
+        assert_eq!(reason, json!("above_ceiling"));
+        let deny = json!({ "approval_id": asked["id"], "decision": "deny", "message": "not now" });
+        boss.call("resolve_approval", deny).await
+    };
+    let ((_, told, _), (is_error, words, _)) = tokio::join!(asking, deciding);
+    assert!(!is_error, "{words}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["behavior"], "deny", "{told}");
+    scene.end_all(&mut wire).await;
+}
+
+/// A child has the labels of its orchestrator, and never a bypass: each of both is named.
+#[tokio::test]
+async fn a_bypass_by_label_names_the_child_that_it_leaves_out() {
+    let scene = Scene::begin(&[]);
+    let mut wire = Wire::operator(&scene.host).await;
+    let mut params = scene.spawn_params("boss", &json!([]));
+    params["role"] = json!("orchestrator");
+    params["labels"] = json!({ "team": "web" });
+    let boss = wire.ok("host.spawn_agent", params).await["id"].take();
+    rested(&mut wire, &boss).await;
+    let mut boss = Bearer::of(&scene.host, &mut wire, boss.as_str().unwrap()).await;
+    let hand = spawned(&mut boss, &mut wire, child(&scene, "hand", &json!([]))).await;
+    let done = command(scene.host.home())
+        .args(["bypass", "--label", "team=web", "--for", "1h", "--json"])
+        .output()
+        .unwrap();
+    let printed: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let names: Vec<&Value> = printed["agents"].as_array().unwrap().iter().collect();
+    let names: Vec<&Value> = names.iter().map(|agent| &agent["name"]).collect();
+    let errors = &printed["errors"];
+    assert_eq!(
+        (names, &errors[0]["id"], errors.as_array().unwrap().len()),
+        (vec![&json!("boss")], &hand["id"], 1),
+        "{printed}"
+    );
+    assert_ne!(done.status.code(), Some(0));
     scene.end_all(&mut wire).await;
 }
 

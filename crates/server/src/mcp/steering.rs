@@ -7,6 +7,7 @@ use countersign_core::{
     APPROVE, Agent, AgentId, Approval, ChoiceQuestion, DENY, OpenCounts, Question,
 };
 use countersign_protocol as wire;
+use countersign_protocol::Reason;
 use rmcp::schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -224,15 +225,23 @@ pub(super) async fn resolve_approval(
     arguments: ResolveArguments,
 ) -> ToolResult {
     let id = arguments.approval_id;
-    // Agents name their options as they like; the ask says which of them allows.
-    let found = ops::approvals::load(call.service(), &call.caller, id.clone()).await?;
-    let approving = found.ask.approving.first().map_or(APPROVE, String::as_str);
-    let resolution = match arguments.decision {
-        ApprovalDecision::Allow => approving,
-        ApprovalDecision::Deny => DENY,
+    let found = ops::approvals::load(call.service(), &call.caller, id.clone()).await;
+    let resolution = match (arguments.decision, found) {
+        (ApprovalDecision::Deny, _) => DENY.to_owned(),
+        // Agents name their options as they like; the ask says which of them allows.
+        (ApprovalDecision::Allow, Ok(found)) => {
+            let approving = found.ask.approving.first();
+            approving.map_or(APPROVE, String::as_str).to_owned()
+        }
+        // What the caller may not read is not its to answer either. That is refused where answers are
+        // decided, so that the attempt is on the record.
+        (ApprovalDecision::Allow, Err(error)) if error.reason == Reason::AgentNotAllowed => {
+            APPROVE.to_owned()
+        }
+        (ApprovalDecision::Allow, Err(error)) => return Err(error.into()),
     };
     let body = wire::ResolutionBody {
-        resolution: resolution.to_owned(),
+        resolution,
         message: arguments.message,
         // An orchestrator answers what was asked: an input of its own is never allowed.
         edited_input: None,
@@ -348,15 +357,6 @@ fn approval_data(approval: &Approval) -> Value {
     })
 }
 
-fn approval_line(approval: &Approval) -> String {
-    let ask = &approval.ask;
-    let asker = ask
-        .agent
-        .as_ref()
-        .map_or("somebody", |agent| agent.as_str());
-    let input = ask.input.as_ref();
-    let input = input.map(|input| quoted(&cut(input.text(), INPUT_BYTES)));
-    let input = input.unwrap_or_default();
 /// A question with all that an answer depends on.
 fn choice_question_data(asked: ChoiceQuestion) -> Value {
     let mut row = convert::choice_question(asked);
@@ -370,5 +370,14 @@ fn choice_question_data(asked: ChoiceQuestion) -> Value {
     json!(row)
 }
 
+fn approval_line(approval: &Approval) -> String {
+    let ask = &approval.ask;
+    let asker = ask
+        .agent
+        .as_ref()
+        .map_or("somebody", |agent| agent.as_str());
+    let input = ask.input.as_ref();
+    let input = input.map(|input| quoted(&cut(input.text(), INPUT_BYTES)));
+    let input = input.unwrap_or_default();
     format!("{} of {asker}: {} {input}", ask.id, quoted(&ask.action))
 }

@@ -15,6 +15,7 @@ mod host;
 mod http_client;
 mod man_pages;
 mod mcp;
+mod notes;
 mod output;
 mod paths;
 mod random_id;

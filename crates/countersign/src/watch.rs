@@ -34,6 +34,7 @@ use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
 use crate::exit::CliExit;
+use crate::notes;
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, rules};
 
@@ -48,6 +49,9 @@ Keys:
   r   reply: answer a question, or choose an option of an ask
   v   view all: also details, digest and history
   q   quit
+
+Notes of agents that have no orchestrator are at the end of the list for a day, as in `inbox`; they
+need no answer.
 
 Keys are ignored for half a second after the selected ask appears or changes. An ask that does not
 fit on the screen can be approved only after you scrolled to its end.";
@@ -148,6 +152,7 @@ impl WatchLoop {
     fn draw(&mut self) -> io::Result<()> {
         let (width, height) = crossterm::terminal::size()?;
         self.screen.wall = duration::now();
+        self.screen.drop_old_notes();
         let picture = draw::draw(&self.screen, width.into(), height.into());
         self.terminal.put(&picture.lines)?;
         self.screen.record_drawn(picture.page, picture.body);
@@ -431,7 +436,11 @@ async fn subscribe(client: &mut HostClient) -> Result<InboxSnapshot, CallError> 
     };
     let asks = snapshot.approvals.into_iter().map(InboxItem::ask);
     let questions = snapshot.questions.into_iter().map(InboxItem::question);
+    // After subscribing, so that a note that comes meanwhile is in this list or in an event.
+    let notes = notes::recent(client, None).await?;
+    let notes = notes.into_iter().filter_map(InboxItem::note);
     let open = asks.chain(questions).filter(|item| item.ended.is_none());
+    let open = open.chain(notes);
     Ok(InboxSnapshot {
         items: open.collect(),
         cares,

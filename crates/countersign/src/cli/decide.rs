@@ -12,13 +12,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::ask_selection::{AskSelection, SelectedAsks};
+use super::inbox::NamedItem;
 use super::remember::RememberArgs;
 use super::{CommonArgs, args, inbox};
 use crate::client::HostClient;
 use crate::error::{CliError, ErrorDocument};
 use crate::exit::CliExit;
 use crate::render::approvals::{self, APPROVE, DENY};
-use crate::render::inbox_item::InboxContent;
 use crate::render::{choices, escape, rules};
 use crate::{duration, output};
 
@@ -257,10 +257,10 @@ async fn resolve_each(
 pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let row = match inbox::find(&mut client, &args.id).await? {
-        InboxContent::Question(row) => {
+        NamedItem::Question(row) => {
             return answer_question(common, &mut client, row.id, args).await;
         }
-        InboxContent::Ask(row) => *row,
+        NamedItem::Ask(row) => *row,
     };
     if row.questions.is_empty() {
         let id = approvals::short_id(&row.id);

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use countersign_protocol::{
-    ApprovalParams, BypassRow, EventsParams, HostApproval, HostEvent, HostQuestion, HostStatus,
-    HostVerdict, Kinds, ListParams, ListStatus, NoParams, QuestionParams, Reason, RuleProblem,
-    Time, method,
+    ApprovalParams, BypassRow, HostApproval, HostEvent, HostQuestion, HostStatus, HostVerdict,
+    ListParams, ListStatus, NoParams, QuestionParams, Reason, RuleProblem, Time, method,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,13 +17,14 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::render::approvals::{self, FieldDetail};
 use crate::render::inbox_item::{InboxContent, InboxItem};
-use crate::render::{decisions, escape, questions, rules};
-use crate::{duration, output};
+use crate::render::{escape, questions, rules};
+use crate::{duration, notes, output};
 
-/// How long notes are listed: a day, so that those of a night are seen in the morning.
-const NOTES_MICROS: u64 = 24 * 3_600_000_000;
-/// How many of them at most.
-const NOTES_MAX: u64 = 20;
+/// An ask or a question that a command names.
+pub(super) enum NamedItem {
+    Ask(Box<HostApproval>),
+    Question(Box<HostQuestion>),
+}
 
 #[derive(Args)]
 pub(crate) struct InboxArgs {
@@ -150,7 +150,7 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
         after: None,
     };
     let questions = client.call::<method::Questions>(&params).await?;
-    let notes = recent_notes(client, note_agent).await?;
+    let notes = notes::recent(client, note_agent).await?;
     let status = host_warnings(client).await?;
     let store_error = status
         .as_ref()
@@ -166,30 +166,6 @@ async fn load(client: &mut HostClient, agent_id: Option<String>) -> Result<Inbox
         bypassed,
         store_error,
     })
-}
-
-/// Notes for people. A note needs no answer, so it is listed for a while and not until something ends
-/// it.
-async fn recent_notes(
-    client: &mut HostClient,
-    agent_id: Option<String>,
-) -> Result<Vec<HostEvent>, CliError> {
-    let params = EventsParams {
-        after: None,
-        before: None,
-        limit: Some(NOTES_MAX),
-        kinds: Some(Kinds(vec![decisions::NOTE.to_owned()])),
-        agent_id,
-    };
-    let found = client.call::<method::Events>(&params).await;
-    // Agents may list their asks, and not the record.
-    let Ok(mut notes) = known(found, Reason::AgentNotAllowed)? else {
-        return Ok(Vec::new());
-    };
-    let oldest = Time(duration::now().0.saturating_sub(NOTES_MICROS));
-    notes.retain(|note| note.timestamp >= oldest && decisions::note_to_people(note).is_some());
-    notes.sort_by_key(|note| note.sequence);
-    Ok(notes)
 }
 
 /// All open asks, page by page, oldest first.
@@ -230,30 +206,14 @@ async fn host_warnings(client: &mut HostClient) -> Result<Option<HostStatus>, Cl
 fn list(inbox: &InboxRows, now: Time, width: usize) -> String {
     let asks = inbox.approvals.iter().cloned().map(InboxItem::ask);
     let questions = inbox.questions.iter().cloned().map(InboxItem::question);
-    let mut items: Vec<_> = asks.chain(questions).collect();
+    let notes = inbox.notes.iter().cloned().filter_map(InboxItem::note);
+    let mut items: Vec<_> = asks.chain(questions).chain(notes).collect();
     items.sort_by_key(InboxItem::order);
     let entries = group_equal(items);
-    let notes = inbox.notes.iter().map(|note| note_row(note, now));
-    let rows: Vec<_> = entries
-        .iter()
-        .map(|entry| entry.row(now))
-        .chain(notes)
-        .collect();
+    let rows: Vec<_> = entries.iter().map(|entry| entry.row(now)).collect();
     let heading = ["ID", "KIND", "AGE", "FROM", "WHAT"];
     let table = output::columns(&heading, &rows, width);
     with_parts(&table, &entries, width)
-}
-
-fn note_row(note: &HostEvent, now: Time) -> Vec<String> {
-    let from = note.agent_name.as_deref().or(note.agent_id.as_deref());
-    let text = decisions::note_to_people(note).unwrap_or_default();
-    vec![
-        "-".to_owned(),
-        "note".to_owned(),
-        duration::age(now, note.timestamp),
-        escape::line(from.unwrap_or("-")).into_owned(),
-        escape::line(&text).into_owned(),
-    ]
 }
 
 /// One line of the list.
@@ -270,7 +230,7 @@ impl InboxEntry {
             None => self.item.summary(now),
         };
         vec![
-            approvals::short_id(self.item.id()),
+            self.item.short_id(),
             self.item.kind().to_owned(),
             duration::age(now, self.item.created_at()),
             self.item.asker(),
@@ -292,7 +252,7 @@ impl InboxEntry {
     fn ask(&self) -> Option<&HostApproval> {
         match &self.item.content {
             InboxContent::Ask(ask) => Some(ask),
-            InboxContent::Question(_) => None,
+            InboxContent::Question(_) | InboxContent::Note(_) => None,
         }
     }
 
@@ -373,12 +333,12 @@ pub(super) async fn show(common: &CommonArgs, args: ShowArgs) -> Result<CliExit,
     let mut client = common.connect().await?;
     let now = duration::now();
     match (find(&mut client, &args.id).await?, common.json) {
-        (InboxContent::Ask(row), true) => output::print_json(&output::json_row(&row)?)?,
-        (InboxContent::Question(row), true) => output::print_json(&row)?,
-        (InboxContent::Ask(row), false) => {
+        (NamedItem::Ask(row), true) => output::print_json(&output::json_row(&row)?)?,
+        (NamedItem::Question(row), true) => output::print_json(&row)?,
+        (NamedItem::Ask(row), false) => {
             output::print(&output::fields(&shown_fields(&row, now, args.full)))?;
         }
-        (InboxContent::Question(row), false) => {
+        (NamedItem::Question(row), false) => {
             output::print(&output::fields(&questions::fields(&row, now)))?;
         }
     }
@@ -397,7 +357,7 @@ fn shown_fields(row: &HostApproval, now: Time, full: bool) -> Vec<(&'static str,
 }
 
 /// Looks among both, so that an abbreviation of one never stands for the other.
-pub(super) async fn find(client: &mut HostClient, id: &str) -> Result<InboxContent, CliError> {
+pub(super) async fn find(client: &mut HostClient, id: &str) -> Result<NamedItem, CliError> {
     let approval_id = id.to_owned();
     let ask = client
         .call::<method::Approval>(&ApprovalParams { approval_id })
@@ -412,8 +372,8 @@ pub(super) async fn find(client: &mut HostClient, id: &str) -> Result<InboxConte
             "`{id}` matches both an ask and a question"
         ))
         .with_hint(format!("write `approval-{id}` or `question-{id}`"))),
-        (Ok(row), Err(_)) => Ok(InboxContent::Ask(Box::new(row))),
-        (Err(_), Ok(row)) => Ok(InboxContent::Question(Box::new(row))),
+        (Ok(row), Err(_)) => Ok(NamedItem::Ask(Box::new(row))),
+        (Err(_), Ok(row)) => Ok(NamedItem::Question(Box::new(row))),
         (Err(error), Err(_)) => Err(error.into()),
     }
 }
@@ -432,6 +392,7 @@ fn known<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::decisions;
     use crate::test_rows;
 
     #[test]

@@ -1,18 +1,21 @@
-//! An ask or a question, where a list shows both.
+//! An ask, a question or a note, where a list shows all of them.
 
 use countersign_protocol::{
-    HostApproval, HostApprovalState, HostQuestion, HostQuestionState, Time,
+    HostApproval, HostApprovalState, HostEvent, HostQuestion, HostQuestionState, Time,
 };
 
 use crate::duration;
 use crate::render::approvals::{self, FieldDetail};
+use crate::render::notes::PersonNote;
 use crate::render::questions;
 
-/// One thing that waits for a person.
+/// One thing that waits for a person, or that a person is told.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum InboxContent {
     Ask(Box<HostApproval>),
     Question(Box<HostQuestion>),
+    /// It needs no answer.
+    Note(Box<PersonNote>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,25 +42,50 @@ impl InboxItem {
         }
     }
 
+    /// Nothing if the event is not a note to people.
+    pub(crate) fn note(event: HostEvent) -> Option<Self> {
+        let note = PersonNote::of(event)?;
+        Some(Self {
+            content: InboxContent::Note(Box::new(note)),
+            ended: None,
+        })
+    }
+
     pub(crate) fn id(&self) -> &str {
         match &self.content {
             InboxContent::Ask(row) => &row.id,
             InboxContent::Question(row) => &row.id,
+            InboxContent::Note(note) => &note.event.id,
         }
+    }
+
+    /// What commands take for it. No command takes a note.
+    pub(crate) fn short_id(&self) -> String {
+        match &self.content {
+            InboxContent::Ask(row) => approvals::short_id(&row.id),
+            InboxContent::Question(row) => approvals::short_id(&row.id),
+            InboxContent::Note(_) => "-".to_owned(),
+        }
+    }
+
+    pub(crate) fn is_note(&self) -> bool {
+        matches!(self.content, InboxContent::Note(_))
     }
 
     pub(crate) fn kind(&self) -> &'static str {
         match self.content {
             InboxContent::Ask(_) => "ask",
             InboxContent::Question(_) => "question",
+            InboxContent::Note(_) => "note",
         }
     }
 
-    /// Oldest first, and what an orchestrator is asked before people after everything else.
-    pub(crate) fn order(&self) -> (bool, u64) {
+    /// Oldest first, then what an orchestrator is asked before people, then what needs no answer.
+    pub(crate) fn order(&self) -> (u8, u64) {
         match &self.content {
-            InboxContent::Ask(row) => (false, row.sequence),
-            InboxContent::Question(row) => (!row.for_people, row.sequence),
+            InboxContent::Ask(row) => (0, row.sequence),
+            InboxContent::Question(row) => (u8::from(!row.for_people), row.sequence),
+            InboxContent::Note(note) => (2, note.event.sequence),
         }
     }
 
@@ -65,6 +93,7 @@ impl InboxItem {
         match &self.content {
             InboxContent::Ask(row) => row.created_at,
             InboxContent::Question(row) => row.created_at,
+            InboxContent::Note(note) => note.event.timestamp,
         }
     }
 
@@ -80,6 +109,7 @@ impl InboxItem {
                 row.agent_id.as_deref(),
                 Some(&row.asked_by),
             ),
+            InboxContent::Note(note) => note.sender(),
         }
     }
 
@@ -93,6 +123,7 @@ impl InboxItem {
                 None => approvals::summary(row),
             },
             InboxContent::Question(row) => questions::summary(row, now),
+            InboxContent::Note(note) => note.summary(),
         }
     }
 
@@ -100,6 +131,7 @@ impl InboxItem {
         match &self.content {
             InboxContent::Ask(row) => approvals::ask_fields(row, now, detail),
             InboxContent::Question(row) => questions::fields(row, now),
+            InboxContent::Note(note) => note.fields(now),
         }
     }
 }

@@ -93,16 +93,22 @@ pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenF
 }
 
 fn header(screen: &WatchScreen, width: usize) -> ScreenLine {
-    let open = screen.items.iter().filter(|item| item.ended.is_none());
-    let (asks, questions): (Vec<_>, Vec<_>) =
-        open.partition(|item| matches!(item.content, InboxContent::Ask(_)));
-    let (asks, questions) = (asks.len(), questions.len());
+    let (asks, questions) = (count_open(screen, "ask"), count_open(screen, "question"));
+    let notes = match count_open(screen, "note") {
+        0 => String::new(),
+        notes => format!("  notes: {notes}"),
+    };
     let link = match screen.link {
         HostPresence::Up => "connected",
         HostPresence::Lost => "HOST LOST, waiting for it",
     };
-    let text = format!("countersign  asks: {asks}  questions: {questions}  {link}");
+    let text = format!("countersign  asks: {asks}  questions: {questions}{notes}  {link}");
     line(output::truncate(&text, width), LineTone::Strong)
+}
+
+fn count_open(screen: &WatchScreen, kind: &str) -> usize {
+    let open = screen.items.iter().filter(|item| item.ended.is_none());
+    open.filter(|item| item.kind() == kind).count()
 }
 
 /// What must be seen whatever is selected, within bounds: the ask itself comes first.
@@ -130,12 +136,12 @@ fn list(screen: &WatchScreen, width: usize, rows_max: usize) -> Vec<ScreenLine> 
     if screen.items.is_empty() {
         return vec![line("  inbox empty", LineTone::Faint)];
     }
-    let selected = screen.selected_index().unwrap_or(0);
+    let selected = screen.selected_index();
     let rows = rows_max.min(screen.items.len());
-    let first = (selected + 1).saturating_sub(rows);
+    let first = (selected.unwrap_or(0) + 1).saturating_sub(rows);
     let shown = screen.items.iter().enumerate().skip(first).take(rows);
     shown
-        .map(|(index, item)| list_line(screen, item, index == selected, width))
+        .map(|(index, item)| list_line(screen, item, Some(index) == selected, width))
         .collect()
 }
 
@@ -148,9 +154,9 @@ fn list_line(screen: &WatchScreen, item: &InboxItem, selected: bool, width: usiz
         Some(ended) => format!("ENDED: {ended}"),
         None => item.summary(screen.wall),
     };
-    let id = approvals::short_id(item.id());
     let text = format!(
-        "{mark} {id}  {:<8}  {age:>4}  {who}{pad}  {what}",
+        "{mark} {:<8}  {:<8}  {age:>4}  {who}{pad}  {what}",
+        item.short_id(),
         item.kind()
     );
     line(

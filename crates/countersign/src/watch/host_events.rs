@@ -8,6 +8,7 @@ use std::time::Instant;
 use countersign_protocol::{HostEvent, HostQuestionState, Who};
 
 use super::screen::WatchScreen;
+use crate::render::decisions;
 use crate::render::inbox_item::InboxItem;
 
 /// A question that is known here, as an event changes it: it ended, or people are asked as well.
@@ -42,6 +43,7 @@ pub(super) fn apply_event(screen: &mut WatchScreen, event: &HostEvent, now: Inst
         }
         "question.asked" => serde_json::from_str(payload).map(InboxItem::question).ok(),
         "question.ended" | "question.escalated" => changed_question(screen, payload),
+        decisions::NOTE => InboxItem::note(event.clone()),
         _ => None,
     };
     if let Some(item) = item {
@@ -104,5 +106,19 @@ mod tests {
         let unknown = json!({ "id": "question-x", "state": "answered" });
         take(&mut screen, "question.ended", &unknown);
         assert_eq!(ids(&screen), [id.as_str()]);
+    }
+    #[test]
+    fn a_note_to_people_is_listed_once_after_everything_else() {
+        let mut screen = WatchScreen::new(Instant::now(), Time(0));
+        let note = json!({ "agent": "agent-1", "text": "half way" });
+        take(&mut screen, decisions::NOTE, &note);
+        take(&mut screen, decisions::NOTE, &note);
+        let asked = serde_json::to_value(test_rows::question()).unwrap();
+        take(&mut screen, "question.asked", &asked);
+        let read = json!({ "agent": "agent-1", "to": "agent-b", "text": "for it" });
+        let mut other = WatchScreen::new(Instant::now(), Time(0));
+        take(&mut other, decisions::NOTE, &read);
+        assert_eq!(ids(&screen), [test_rows::question().id.as_str(), "e"]);
+        assert_eq!(ids(&other), Vec::<&str>::new());
     }
 }

@@ -148,6 +148,7 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
         (_, InboxContent::Question(_)) => {
             screen.note = "this is a question: r to reply".into();
         }
+        (_, InboxContent::Note(_)) => screen.note = "this is a note: it needs no answer".into(),
     }
     KeyAction::None
 }
@@ -414,7 +415,6 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
     }
 }
 
-/// Takes the answer to one question of an ask, and sends all of them after the last.
 /// Whether nothing is an answer to the question that is being answered.
 fn can_be_left_empty(screen: &WatchScreen, purpose: &TextPurpose) -> bool {
     let item = screen.selected_item();
@@ -427,6 +427,7 @@ fn can_be_left_empty(screen: &WatchScreen, purpose: &TextPurpose) -> bool {
     }
 }
 
+/// Takes the answer to one question of an ask, and sends all of them after the last.
 fn submit_choice(
     screen: &mut WatchScreen,
     row: &HostApproval,

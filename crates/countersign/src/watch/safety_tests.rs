@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use countersign_protocol::{
-    HostAnswerLimits, HostApproval, HostChoice, HostChoiceQuestion, Time,
+    HostAnswerLimits, HostApproval, HostChoice, HostChoiceQuestion, HostEvent, Time,
 };
+use serde_json::json;
 
 use super::draw::draw;
 use super::keys::{KeyAction, KeyPress, PROMPT, SETTLE, handle_key};
 use super::screen::{HostPresence, InputMode, WatchScreen};
+use crate::render::decisions;
 use crate::render::inbox_item::InboxItem;
 use crate::test_rows;
 
@@ -551,4 +553,127 @@ fn a_question_with_choices_is_answered_one_by_one_and_never_just_approved() {
         answers,
     };
     assert_eq!(action, expected);
+}
+
+/// A note of an agent without an orchestrator.
+fn note(id: &str, sequence: u64, text: &str) -> InboxItem {
+    let event = HostEvent {
+        agent_id: Some("agent-1".into()),
+        agent_name: Some("api".into()),
+        id: id.into(),
+        kind: decisions::NOTE.into(),
+        message: String::new(),
+        payload: test_rows::raw(&json!({ "agent": "agent-1", "text": text }).to_string()),
+        sequence,
+        timestamp: Time(1_000_000),
+    };
+    InboxItem::note(event).unwrap()
+}
+
+#[test]
+fn a_note_stands_last_and_is_read_whole() {
+    let start = Instant::now();
+    let mut screen = screen(start);
+    let text = "half way: the tests of the parser pass, those of the printer do not yet\u{1b}[2J";
+    screen.update_item(note("event-1", 3, text), start);
+    screen.move_selection(true, start);
+    screen.move_selection(true, start);
+    let expected = "\
+countersign  asks: 1  questions: 1  notes: 1  connected
+  aaaa1111  ask         3m  builder       Bash: cargo test --workspace
+  bbbb1111  question    2m  docs          Which title?
+> -         note        3m  api           half way: the tests of the pa…
+────────────────────────────────────────────────────────────────────────
+note       half way: the tests of the parser pass, those of the printer
+         ↳ do not yet\\u{1b}[2J
+warning    1 invisible characters are shown as escapes
+from       api
+state      needs no answer
+history    3m ago  sent (event 3)
+
+
+
+
+
+
+
+↑/↓ select   a approve   s save as rule   d deny   m deny with a message
+r reply   v view all   PgUp/PgDn scroll   q quit
+";
+    assert_eq!(picture(&mut screen, 72, 20), expected);
+}
+
+#[test]
+fn no_key_answers_a_note() {
+    let start = Instant::now();
+    let mut screen = WatchScreen::new(start, Time(181_000_000));
+    screen.update_item(note("event-1", 3, "half way"), start);
+    assert_eq!(screen.selected, None);
+    screen.move_selection(true, start);
+    picture(&mut screen, 80, 24);
+    let later = start + SETTLE;
+    for letter in ['a', 's', 'd', 'm', 'r'] {
+        screen.note.clear();
+        let action = handle_key(&mut screen, KeyPress::Char(letter), later);
+        assert_eq!(
+            (action, &screen.mode, screen.note.as_str()),
+            (
+                KeyAction::None,
+                &InputMode::Browse,
+                "this is a note: it needs no answer"
+            )
+        );
+    }
+}
+
+#[test]
+fn notes_leave_the_screen_when_the_inbox_no_longer_lists_them() {
+    let start = Instant::now();
+    let mut screen = WatchScreen::new(start, Time(181_000_000));
+    for number in 0..22 {
+        screen.update_item(note(&format!("event-{number}"), number, "half way"), start);
+    }
+    screen.move_selection(true, start);
+    screen.update_item(InboxItem::question(test_rows::question()), start);
+    screen.drop_old_notes();
+    let ids = |screen: &WatchScreen| -> Vec<String> {
+        screen
+            .items
+            .iter()
+            .map(|item| item.id().to_owned())
+            .collect()
+    };
+    let question = test_rows::question().id;
+    // The first note is selected, so it stays.
+    let mut expected = vec![question.clone(), "event-0".to_owned()];
+    expected.extend((3..22).map(|number| format!("event-{number}")));
+    assert_eq!(ids(&screen), expected);
+    screen.wall = Time(1_000_000 + 24 * 3_600_000_000);
+    screen.drop_old_notes();
+    assert_eq!(ids(&screen), expected);
+    screen.wall = Time(screen.wall.0 + 1);
+    screen.drop_old_notes();
+    assert_eq!(ids(&screen), [question, "event-0".to_owned()]);
+}
+
+#[test]
+fn a_note_is_selected_by_a_key_alone() {
+    let start = Instant::now();
+    let mut screen = WatchScreen::new(start, Time(181_000_000));
+    screen.update_item(note("event-1", 3, "half way"), start);
+    let before = screen.selected.clone();
+    let drawn = picture(&mut screen, 80, 24);
+    assert!(
+        drawn.contains("  -         note        3m  api           half way\n"),
+        "{drawn}"
+    );
+    screen.update_item(InboxItem::ask(test_rows::approval()), start);
+    let asked = screen.selected.clone();
+    screen.remove_settled(ASK, String::new(), start);
+    assert_eq!(
+        [before, asked, screen.selected.clone()],
+        [None, Some(ASK.to_owned()), None]
+    );
+    screen.move_selection(true, start);
+    assert_eq!(screen.selected.as_deref(), Some("event-1"));
 }

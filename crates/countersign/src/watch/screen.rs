@@ -1,4 +1,5 @@
-//! What the screen knows: open asks and questions, which one is selected, and what is being typed.
+//! What the screen knows: open asks and questions, recent notes, which one is selected, and what is
+//! being typed.
 //!
 //! Invariants: the selection moves only by a person's key or after their own decision; a
 //! selected item that ends elsewhere stays and says so; whatever changes the selected item
@@ -9,6 +10,7 @@ use std::time::Instant;
 
 use countersign_protocol::{BypassRow, HostQuestion, RuleProblem, Time};
 
+use crate::notes;
 use crate::render::approvals::{self, FieldDetail};
 use crate::render::inbox_item::{InboxContent, InboxItem};
 use crate::render::rules;
@@ -173,7 +175,8 @@ impl WatchScreen {
         self.items
             .retain(|item| ids.contains(item.id()) || Some(item.id()) == selected);
         for item in &mut self.items {
-            if !ids.contains(item.id()) && item.ended.is_none() {
+            // A note does not end: the selected one is only too old for the list.
+            if !ids.contains(item.id()) && item.ended.is_none() && !item.is_note() {
                 item.ended = Some("ended while disconnected".into());
                 self.changed_at = now;
             }
@@ -181,6 +184,22 @@ impl WatchScreen {
         for item in open {
             self.update_item(item, now);
         }
+    }
+
+    /// Removes the notes that `inbox` no longer lists, save the selected one.
+    pub(super) fn drop_old_notes(&mut self) {
+        let (now, selected) = (self.wall, self.selected.as_deref());
+        let total = self.items.iter().filter(|item| item.is_note()).count();
+        let mut surplus = total.saturating_sub(notes::LISTED_MAX);
+        // In their order, which for notes is oldest first.
+        self.items.retain(|item| {
+            if !item.is_note() || selected == Some(item.id()) {
+                return true;
+            }
+            let is_surplus = surplus > 0;
+            surplus = surplus.saturating_sub(1);
+            !is_surplus && notes::is_recent(item.created_at(), now)
+        });
     }
 
     /// Shows the rules that an allow would become, above the ask they came from. Both are to be read
@@ -215,11 +234,10 @@ impl WatchScreen {
         };
         self.items.remove(index);
         if self.selected.as_deref() == Some(id) {
-            let next = self
-                .items
-                .get(index)
-                .or(self.items.last())
-                .map(|item| item.id().to_owned());
+            // Notes are after everything else, so the last item before them is next to where this was.
+            let waiting = self.items.iter().filter(|item| !item.is_note());
+            let next = waiting.take(index + 1).last();
+            let next = next.map(|item| item.id().to_owned());
             self.select(next, now);
         }
     }
@@ -227,7 +245,8 @@ impl WatchScreen {
     /// Moves the selection by a person's key. What ended and is left behind goes.
     pub(super) fn move_selection(&mut self, down: bool, now: Instant) {
         let Some(index) = self.selected_index() else {
-            return;
+            let first = self.items.first().map(|item| item.id().to_owned());
+            return self.select(first, now);
         };
         let next = if down {
             index + 1
@@ -275,9 +294,11 @@ impl WatchScreen {
         self.restart_reading();
     }
 
+    /// Selects what waits, and no note: an ask that came after it would stand there unselected.
     fn select_first_if_none(&mut self, now: Instant) {
         if self.selected_index().is_none() {
-            let first = self.items.first().map(|item| item.id().to_owned());
+            let mut waiting = self.items.iter().filter(|item| !item.is_note());
+            let first = waiting.next().map(|item| item.id().to_owned());
             self.select(first, now);
         }
     }

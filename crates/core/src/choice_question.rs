@@ -18,6 +18,10 @@ use crate::limits::OPTIONS_MAX;
 pub const ASK_PERSON_TOOL: &str = "AskUserQuestion";
 
 /// One question to people.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the tool's input"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChoiceQuestion {

@@ -296,6 +296,7 @@ pub struct HostApproval {
 }
 
 /// Something that an ask wants to know of people.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field on the wire")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostChoiceQuestion {
     /// What can be chosen; none for an answer in words.

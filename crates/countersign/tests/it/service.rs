@@ -178,6 +178,7 @@ fn a_service_is_refused_while_another_host_runs() {
 }
 
 /// What systemd itself says of a unit file; nothing if it is not installed here.
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
 fn systemd_complaints(desk: &ServiceDesk, unit: &Path) -> Option<String> {
     // It reads units as a user's manager would, which needs a folder of its own and no running systemd.
     let checked = Command::new("systemd-analyze")

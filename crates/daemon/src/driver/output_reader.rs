@@ -329,7 +329,7 @@ impl OutputReader {
         self.take_report();
         let inputs = unsent.inputs().iter().cloned();
         let mut prepared = PreparedCommit {
-            output: inputs.map(AgentOutput::Input).collect(),
+            output: inputs.map(AgentOutput::from).collect(),
             events: Vec::new(),
             asks: Vec::new(),
         };
@@ -337,7 +337,7 @@ impl OutputReader {
             match read {
                 ReadOutput::Event(event) => {
                     let input = self.parts.key.input(event.clone());
-                    prepared.output.push(AgentOutput::Input(input));
+                    prepared.output.push(AgentOutput::from(input));
                     prepared.events.push(event);
                 }
                 ReadOutput::Ask(ask) => {

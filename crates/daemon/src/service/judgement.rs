@@ -89,7 +89,7 @@ impl Service {
         let mut asks = Vec::new();
         for one in output {
             steps.push(match one {
-                AgentOutput::Input(input) => OutputStep::Input(input),
+                AgentOutput::Input(input) => OutputStep::Input(*input),
                 AgentOutput::Ask(request) => {
                     let (answer, pending) = self.pending_ask();
                     asks.push(pending);
@@ -230,8 +230,14 @@ impl Service {
 
 /// What an agent said or asked, on its way to the record.
 pub(crate) enum AgentOutput {
-    Input(Input),
+    Input(Box<Input>),
     Ask(Box<AskRequest>),
+}
+
+impl From<Input> for AgentOutput {
+    fn from(input: Input) -> Self {
+        Self::Input(Box::new(input))
+    }
 }
 
 /// An ask that was sent to the loop.

@@ -347,7 +347,7 @@ impl Service {
 
     /// Records what was found out about an agent, in one commit.
     pub(crate) async fn record_inputs(&self, inputs: Vec<Input>) -> ServiceResult<()> {
-        let output = inputs.into_iter().map(AgentOutput::Input).collect();
+        let output = inputs.into_iter().map(AgentOutput::from).collect();
         self.record_output(output, None).await.map(drop)
     }
 

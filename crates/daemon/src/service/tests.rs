@@ -133,7 +133,7 @@ pub(crate) async fn spawn(service: &Service, agent: &str) {
         resumable: true,
     };
     let ready = ManagedInput::RunReported(AgentId::new(agent), 1, ready);
-    let ready = AgentOutput::Input(Input::Managed(ready));
+    let ready = AgentOutput::from(Input::Managed(ready));
     let heard = service.record_output(vec![ready], Some(checkpoint(agent)));
     heard.await.unwrap();
 }

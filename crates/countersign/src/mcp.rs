@@ -15,9 +15,7 @@ mod stdout;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -37,9 +35,6 @@ use stdout::StdoutWriter;
 
 /// What one call needs besides the lines it holds: little, since it decides nothing.
 const CALL_STACK_BYTES: usize = 256 * 1024;
-
-/// What keeps this program's allocator from taking several megabytes at once.
-const ALLOCATOR_SETTING: &str = "MIMALLOC_ARENA_EAGER_COMMIT";
 
 #[derive(Args)]
 #[command(
@@ -67,7 +62,6 @@ pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<Mcp
 
 /// Relays until standard input ends.
 pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
-    restart_with_small_allocator();
     let socket = match args.socket {
         Some(socket) => socket,
         None => HostPaths::from_environment()?.socket,
@@ -82,25 +76,6 @@ pub(crate) fn mcp(args: McpArgs) -> Result<CliExit, CliError> {
     relay(&bridge, io::stdin().lock())
         .map_err(|source| CliError::io("could not read from the agent", source))?;
     Ok(CliExit::Ok)
-}
-
-/// Begins anew with a word for the allocator, which would otherwise take whole huge pages where the
-/// system gives them. The process stays the same one. Where that fails, it is only larger.
-fn restart_with_small_allocator() {
-    // The variable also says that this was done already: without it, exec would repeat for ever.
-    if std::env::var_os(ALLOCATOR_SETTING).is_some() {
-        return;
-    }
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_default();
-    let program = std::env::current_exe().unwrap_or_else(|_| name.clone().into());
-    let failed = Command::new(program)
-        .arg0(name)
-        .args(arguments)
-        .env(ALLOCATOR_SETTING, "0")
-        .exec();
-    // exec returns only if it failed, and a larger process still works.
-    drop(failed);
 }
 
 /// What all calls share.

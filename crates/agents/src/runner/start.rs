@@ -33,11 +33,6 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 const PROGRAM_NAME: &str = "countersign";
 const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
 
-/// The allocator of this program would otherwise take whole huge pages where the system gives them:
-/// several megabytes for a runner that needs a few hundred kilobytes. Others ignore it, and the agent
-/// does not get it.
-const ALLOCATOR_SETTING: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
-
 /// Which runner to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunnerStartSpec {
@@ -182,7 +177,6 @@ fn build(spec: &RunnerStartSpec) -> io::Result<Command> {
                 .into_iter()
                 .filter_map(|name| Some((name, std::env::var_os(name)?))),
         )
-        .env(ALLOCATOR_SETTING.0, ALLOCATOR_SETTING.1)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -75,14 +75,7 @@ async fn a_runner_is_started_alone_found_and_ended() {
     let session = fs::read_to_string(record.folder.join("session")).expect("its session");
     assert_eq!(session.trim(), key.pid.to_string());
     let env = fs::read_to_string(record.folder.join("env")).expect("its environment");
-    let known = [
-        "PATH",
-        "HOME",
-        "LANG",
-        "TMPDIR",
-        "COUNTERSIGN_LOG",
-        "MIMALLOC_ARENA_EAGER_COMMIT",
-    ];
+    let known = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
     let of_shell = ["PWD", "SHLVL", "_", "OLDPWD"];
     let names = env.lines().filter_map(|line| Some(line.split_once('=')?.0));
     let strange: Vec<_> = names

@@ -14,6 +14,9 @@ const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const MAGIC: [u8; 3] = [0x37, 0x7f, 0x06];
 
+/// By how much the copy grows at a time.
+const GROWTH_BYTES: usize = 512 * 1024;
+
 /// The write-ahead log as it was last committed to.
 pub(super) struct LogCopy {
     /// `SQLite` takes no locks on this file, so that a descriptor of our own harms nothing.
@@ -78,8 +81,16 @@ impl LogCopy {
         if again != &self.bytes[from..] {
             return Err(CopyError::Changed);
         }
+        self.reserve(new.len());
         self.bytes.extend_from_slice(new);
         Ok(())
+    }
+
+    /// Grows by steps: doubling would take twice the memory that a full log needs.
+    fn reserve(&mut self, more: usize) {
+        if self.bytes.capacity() - self.bytes.len() < more {
+            self.bytes.reserve_exact(more.next_multiple_of(GROWTH_BYTES));
+        }
     }
 
     fn read(&self, from: usize, count: usize) -> Result<Vec<u8>, CopyError> {

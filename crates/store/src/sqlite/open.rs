@@ -33,9 +33,10 @@ const BUSY: Duration = Duration::from_secs(5);
 
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
-/// Pages in the write-ahead log before they are moved to the file: 16 MB. Rare enough that
-/// pages written again and again are moved once, small enough to be read through on start.
-pub(super) const CHECKPOINT_FRAMES: usize = 4_000;
+/// Pages in the write-ahead log before they are moved to the file: 4 MB. Many enough that pages
+/// written again and again are moved once, and few enough that nobody waits long for the move and
+/// that the copy of the log in memory stays small.
+pub(super) const CHECKPOINT_FRAMES: usize = 1_000;
 
 const DOING: &str = "opening the database";
 

@@ -136,7 +136,7 @@ pub(crate) enum CliCommand {
     Kill(kill::KillArgs),
     /// Wait until agents are idle
     Wait(steer::WaitArgs),
-    /// Restart an agent on its session
+    /// Start an ended agent again; it continues its session
     #[command(after_help = "Examples:\n  countersign resume builder")]
     Resume(steer::ResumeArgs),
     /// Start a second agent from a copy of an agent's session
@@ -204,7 +204,7 @@ pub(crate) enum CliCommand {
     Rules(rules::RulesCommand),
     /// Allow all asks of an agent for a limited time
     Bypass(bypass::BypassArgs),
-    /// Limit what an orchestrator may approve
+    /// Let an orchestrator approve some asks of the agents it started
     Ceiling(ceiling::CeilingArgs),
     /// Connect sessions you start yourself (Claude Code hooks)
     #[command(

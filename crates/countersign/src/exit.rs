@@ -35,7 +35,7 @@ const MEANINGS: [(CliExit, &str); 14] = [
     (CliExit::Denied, "the ask was denied, or would be"),
     (
         CliExit::Answered,
-        "answered with another option, or with an edited input",
+        "answered with an option that neither allows nor denies, or with an edited input",
     ),
     (CliExit::Expired, "the ask expired"),
     (

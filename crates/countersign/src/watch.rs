@@ -90,7 +90,7 @@ struct WatchLoop {
 pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit, CliError> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::usage("`watch` needs a terminal").with_hint(
-            "list the inbox with `countersign inbox`, or follow `countersign events --follow`",
+            "list asks with `countersign inbox`, or new events with `countersign events --follow`",
         ));
     }
     let mut client = HostClient::connect(endpoint).await?;

@@ -47,7 +47,8 @@ pub struct RunnerStartSpec {
 pub enum RunnerStartError {
     /// Its folder could not be made as it has to be.
     #[error(
-        "could not create the folder `{}` for the agent's runner; check the permissions there",
+        "could not create the folder `{}` for the agent's runner process; \
+         check the permissions there",
         folder.display()
     )]
     Folder {

@@ -47,7 +47,7 @@ pub(super) async fn agents(common: &CommonArgs) -> Result<CliExit, CliError> {
     let rows = match common.call::<method::Catalog>(&NoParams {}).await {
         // Another machine's agents are not those of this one.
         Err(CliError::NoHost { .. }) if !common.is_remote() => {
-            output::print_message("no host is running; it would find these from here");
+            output::print_message("no host is running; a host started from here would find these");
             local_catalog()
         }
         rows => rows?,

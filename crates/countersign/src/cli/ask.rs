@@ -37,8 +37,8 @@ const AFTER_DEADLINE: Duration = Duration::from_mins(2);
   countersign ask 'Which region?' --option eu --option us --timeout none
 
 Prints the chosen option, then the message that came with it. Exit codes: 0 allowed exactly as
-asked, 3 denied, 4 answered with another option or with an edited input (see --json), 5 expired,
-6 cancelled, 7 no host. Ctrl-C cancels the ask.")]
+asked, 3 denied, 4 answered with an option that neither allows nor denies, or allowed with an edited
+input (see --json), 5 expired, 6 cancelled, 7 no host. Ctrl-C cancels the ask.")]
 pub(crate) struct AskArgs {
     /// What you want to do
     action: String,

@@ -19,8 +19,9 @@ const RESCUE_HELP: &str = "Examples:
 
 The host must still be running: it reads the record from its open files and memory. If the host is
 stopped instead (not killed), it first saves the record to `countersign.db.rescued` beside the database.
-Afterwards stop the host, replace the database with the rescued file and start the host again; the
-command prints each step.";
+
+After the rescue, stop the host, replace the database with the rescued file and start the host
+again. The command prints what to type for each of these steps.";
 
 /// How long writing the whole record to another file may take.
 const RESCUE_WAIT: Duration = Duration::from_mins(10);
@@ -49,7 +50,7 @@ pub(crate) enum AuditCommand {
     },
     /// Erase old events and record that
     Prune(PruneArgs),
-    /// Save what a running host still has after its database was removed, replaced or cut short
+    /// Save the record of a running host whose database was removed, replaced or truncated
     #[command(after_help = RESCUE_HELP)]
     Rescue {
         /// File to write; it must not exist yet

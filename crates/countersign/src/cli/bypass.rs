@@ -21,8 +21,9 @@ use crate::{duration, output};
   countersign bypass builder --off
   countersign bypass --label team=web --for 30m
 
-Everything that would ask is allowed and recorded. Denials stay denials. Changes to the host's own
-files, rule files, git internals, agent configuration and shell start files still ask.
+Everything that would ask is allowed and recorded. What is denied stays denied, including access to
+the host's own files. Changes to rule files, git internals, agent configuration, shell start files
+and system folders still ask.
 
 --label applies to the running agents that have the label now, and lists them. An agent that is
 started later with the same label asks as usual.")]

@@ -20,7 +20,7 @@ use crate::{duration, output};
 #[derive(Args)]
 #[command(after_help = "Examples:
   countersign down         # agents keep running; the next `countersign up` adopts them
-  countersign down --all   # agents and every process they started end first
+  countersign down --all   # first ends all agents and every process they started
 
 Open asks are kept for the next host. Agents run without a host for at most `alone_minutes`, set
 under `[agents]` in config.toml (default: 30 minutes). `countersign up --replace` replaces a running

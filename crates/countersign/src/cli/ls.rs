@@ -34,8 +34,9 @@ const WHERE_MIN: usize = 24;
 
 Order: agents that need you, then running, idle, failed and ended ones; the most recent first.
 Agents that an orchestrator started are listed under it. ELAPSED is the time since the agent was
-started, SEEN since it was last heard of. CHANGES counts the lines added and removed in its worktree.
-Tokens and cost are reported by the agents themselves; some report only the size of their context.
+started, and SEEN is the time since its last activity. CHANGES counts the lines added and removed in
+its worktree. Tokens and cost are reported by the agents themselves; some report only the size of
+their context.
 Columns that say nothing are left out, and on a narrow terminal the less important ones.")]
 pub(crate) struct LsArgs {
     /// Include agents that ended or are archived

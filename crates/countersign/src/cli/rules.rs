@@ -26,7 +26,7 @@ use crate::render::escape;
 pub(crate) enum RulesCommand {
     /// List the rules in effect, from files and from answers
     List(list::ListRulesArgs),
-    /// Add a rule, with limits if you like; it also answers open asks that it covers
+    /// Add a rule, optionally with limits; open asks that it covers are answered as well
     Add(change::AddRuleArgs),
     /// Remove a rule that was added here or remembered from an answer
     Remove(change::RemoveRuleArgs),

@@ -89,7 +89,7 @@ pub(crate) struct SpawnArgs {
     /// Send this image or file with the task; repeatable
     #[arg(long = "attach", value_name = "FILE")]
     attachments: Vec<PathBuf>,
-    /// Label for lists, rules and bypasses; repeatable
+    /// Label by which `ls`, `inbox`, `rules add` and `bypass` can select it; repeatable
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<LabelArg>,
     /// Environment variable; NAME alone passes your value and keeps it out of the record; repeatable

@@ -36,8 +36,8 @@ pub(crate) enum TokenCommand {
   countersign token create --role operator --name ci
   COUNTERSIGN_TOKEN=$(countersign token create --role agent --agent builder --expires 8h) ./agent
 
-A token is valid for at most 90 days. One that never expires can be created only on the host's own
-machine. Never give an operator token to an agent: whoever has it can answer asks.")]
+A token that expires is valid for at most 90 days. One that never expires can be created only on the
+host's own machine. Never give an operator token to an agent: whoever has it can answer asks.")]
 pub(crate) struct CreateTokenArgs {
     /// What the token allows: operator answers asks, observer reads, agent asks
     #[arg(long)]

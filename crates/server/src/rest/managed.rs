@@ -92,7 +92,7 @@ async fn kill_agent(
         .map(|result| wire_json(&state, result))
 }
 
-/// Limit what an orchestrator may approve for its descendants.
+/// Let an orchestrator approve some asks of its descendants.
 #[utoipa::path(put, path = "/api/v1/agents/{id}/ceiling", params(("id" = String, Path)), request_body = wire::CeilingBody,
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it is not an orchestrator"), (status = 422, description = "a rule that cannot be read")))]
@@ -107,7 +107,7 @@ async fn set_ceiling(
         .map(|result| wire_json(&state, result))
 }
 
-/// Restart an agent on its session.
+/// Start an ended agent again in its session.
 #[utoipa::path(post, path = "/api/v1/agents/{id}/resume", params(("id" = String, Path)),
     responses((status = 200, body = HostAgent), (status = 403, description = "operators only"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it has no session to resume")))]

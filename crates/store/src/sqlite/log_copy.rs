@@ -89,7 +89,8 @@ impl LogCopy {
     /// Grows by steps: doubling would take twice the memory that a full log needs.
     fn reserve(&mut self, more: usize) {
         if self.bytes.capacity() - self.bytes.len() < more {
-            self.bytes.reserve_exact(more.next_multiple_of(GROWTH_BYTES));
+            self.bytes
+                .reserve_exact(more.next_multiple_of(GROWTH_BYTES));
         }
     }
 

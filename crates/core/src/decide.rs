@@ -118,8 +118,8 @@ pub fn decide(
         Input::SetBypass {
             caller,
             agent,
-            until,
-        } => grants::set_bypass(state, context, &caller, agent, until),
+            for_ms,
+        } => grants::set_bypass(state, context, &caller, agent, for_ms),
         Input::TrustRules {
             caller,
             file,

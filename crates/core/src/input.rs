@@ -63,8 +63,8 @@ pub enum Input {
     SetBypass {
         caller: Caller,
         agent: AgentId,
-        /// Until when; `None` to switch it off.
-        until: Option<Timestamp>,
+        /// For how long from the moment it is decided; `None` to switch it off.
+        for_ms: Option<u64>,
     },
     /// Somebody trusts a rule file as it is.
     TrustRules {

@@ -171,20 +171,20 @@ pub(super) fn set_bypass(
     context: DecisionContext<'_>,
     caller: &Caller,
     agent: AgentId,
-    until: Option<Timestamp>,
+    for_ms: Option<u64>,
 ) -> Result<Decision, Rejection> {
     caller.require_operator()?;
     check_lives(state, &agent)?;
     // Its orchestrator steers it, and would get around its own asks through it.
-    if until.is_some() && state.parent_of(&agent).is_some() {
+    if for_ms.is_some() && state.parent_of(&agent).is_some() {
         return Err(Rejection::NoBypassForChildren(agent));
     }
-    let latest = context.now.plus_ms(BYPASS_MS_MAX);
-    if until.is_some_and(|until| until <= context.now || until > latest) {
+    if for_ms.is_some_and(|ms| ms == 0 || ms > BYPASS_MS_MAX) {
         return Err(Rejection::BypassTooLong {
             limit_ms: BYPASS_MS_MAX,
         });
     }
+    let until = for_ms.map(|ms| context.now.plus_ms(ms));
     let earlier = state
         .find_agent(&agent)
         .and_then(|found| found.bypass_until);

@@ -231,8 +231,8 @@ impl Checks {
                 context.now < agent.bypass_until.unwrap()
                     && is_lifted(ask, judged.map(|judged| judged.verdict.as_ref()))
             }
-            (Input::SetBypass { agent, until, .. }, "bypass") => {
-                until.is_some() && ask.agent.as_ref() == Some(agent) && ask.tool.is_none()
+            (Input::SetBypass { agent, for_ms, .. }, "bypass") => {
+                for_ms.is_some() && ask.agent.as_ref() == Some(agent) && ask.tool.is_none()
             }
             _ => false,
         };

@@ -358,7 +358,7 @@ impl World {
             Call::SetBypass(agent, seconds) => Input::SetBypass {
                 caller,
                 agent: agent_id(agent),
-                until: seconds.map(|seconds| self.now.plus_ms(seconds * 1000)),
+                for_ms: seconds.map(|seconds| seconds * 1000),
             },
             Call::Trust(file, digest) => Input::TrustRules {
                 caller,

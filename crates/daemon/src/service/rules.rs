@@ -326,11 +326,10 @@ impl Service {
         id: AgentId,
         for_ms: Option<u64>,
     ) -> ServiceResult<Agent> {
-        let until = for_ms.map(|ms| self.now().plus_ms(ms));
         let input = Input::SetBypass {
             caller,
             agent: id,
-            until,
+            for_ms,
         };
         let service = self.clone();
         self.run_to_end(async move {

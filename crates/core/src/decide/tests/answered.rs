@@ -325,7 +325,7 @@ fn a_bypass_leaves_a_question_to_people_open() {
     host.does(Input::SetBypass {
         caller: person("ann"),
         agent: AgentId::new("a"),
-        until: Some(host.now.plus_ms(60_000)),
+        for_ms: Some(60_000),
     });
     let mut asked = question_to_people(QUESTIONS);
     asked.judged = Some(rules::judged(vec![rules::part(Effect::Ask, None)]));

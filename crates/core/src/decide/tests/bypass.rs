@@ -6,11 +6,11 @@ use crate::event::Effect;
 
 const HOUR_MS: u64 = 3_600_000;
 
-fn set(caller: &Caller, until: Option<u64>) -> Input {
+fn set(caller: &Caller, for_ms: Option<u64>) -> Input {
     Input::SetBypass {
         caller: caller.clone(),
         agent: AgentId::new("bot"),
-        until: until.map(|ms| Timestamp(ms * 1_000)),
+        for_ms,
     }
 }
 
@@ -33,9 +33,9 @@ fn only_a_person_switches_it_and_never_for_long() {
         assert_eq!(host.refuses(set(&who, Some(HOUR_MS))), why);
     }
     let ann = person("ann");
-    for until in [0, limits::BYPASS_MS_MAX + 1] {
+    for too_long in [0, limits::BYPASS_MS_MAX + 1] {
         assert_eq!(
-            host.refuses(set(&ann, Some(until))),
+            host.refuses(set(&ann, Some(too_long))),
             Rejection::BypassTooLong {
                 limit_ms: limits::BYPASS_MS_MAX
             }

@@ -479,7 +479,7 @@ fn an_orchestrator_reaches_those_below_it_and_nobody_else() {
         host.refuses(Input::SetBypass {
             caller: person("ann"),
             agent: AgentId::new(CHILD),
-            until: Some(Timestamp(1_000)),
+            for_ms: Some(1),
         }),
         Rejection::NoBypassForChildren(AgentId::new(CHILD))
     );

@@ -3,7 +3,7 @@
 /// Sorted. From the Unicode Character Database 16.0: general categories Mn, Mc and Me, where code points between
 /// two ranges that are not assigned are counted in. Added by hand: the vowels and finals of Hangul, U+1160 to U+11FF
 /// and U+D7B0 to U+D7FB, which are drawn into the syllable before them.
-const COMBINING: &[(char, char)] = &[
+pub(crate) const COMBINING: &[(char, char)] = &[
     ('\u{300}', '\u{36f}'),
     ('\u{483}', '\u{489}'),
     ('\u{591}', '\u{5bd}'),

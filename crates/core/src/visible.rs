@@ -213,4 +213,6 @@ fn is_hidden(c: char) -> bool {
 }
 
 #[cfg(test)]
+mod page_table;
+#[cfg(test)]
 mod tests;

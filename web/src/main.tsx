@@ -1,0 +1,30 @@
+import { render } from "preact";
+import { App } from "./app.tsx";
+import { startKeyboard } from "./keys.ts";
+import { applyPreferences } from "./preferences.ts";
+import { followHistory } from "./route.ts";
+import { startStore } from "./store.ts";
+import { scriptAddress, serviceWorkerAddress } from "./trusted_types.ts";
+import { startGuard } from "./guard_store.ts";
+import { startPageNotices } from "./page_notices.ts";
+import "./style/tokens.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/parts.css";
+import "./style/inbox.css";
+import "./style/ask.css";
+
+applyPreferences();
+followHistory();
+startStore();
+startGuard();
+startKeyboard();
+startPageNotices();
+
+const root = document.getElementById("app");
+if (root) render(<App />, root);
+
+if ("serviceWorker" in navigator && isSecureContext) {
+  // Without it the page works as well; only opening it without a network does not.
+  navigator.serviceWorker.register(scriptAddress(serviceWorkerAddress)).catch(() => undefined);
+}

@@ -1,0 +1,34 @@
+// A button for a command of the table, with its key beside its word.
+
+import type { ComponentChildren } from "preact";
+import { clickAct, commandRow, commandsVersion, handlerOf, keyNotice, keyOf, keyText, runCommand } from "../keys.ts";
+import { preferences } from "../preferences.ts";
+
+interface CommandButtonProps {
+  id: string;
+  /** Instead of the table's word. */
+  children?: ComponentChildren;
+  class?: string;
+}
+
+export function CommandButton({ id, children, class: className }: CommandButtonProps) {
+  const row = commandRow(id);
+  // Read so that the button is drawn again when the command comes or goes.
+  void commandsVersion.value;
+  const why = handlerOf(id)?.whyNot?.();
+  return (
+    <button
+      class={className}
+      data-command={id}
+      aria-disabled={why === undefined ? undefined : "true"}
+      title={why}
+      onClick={(event) => {
+        if (why === undefined) runCommand(id, clickAct(event, id));
+        else keyNotice.value = why;
+      }}
+    >
+      {preferences.value.letterKeys && <kbd aria-hidden="true">{keyText(keyOf(row))}</kbd>}
+      <span>{children ?? row.word}</span>
+    </button>
+  );
+}

@@ -1,0 +1,63 @@
+// The palette: every command that exists here, by its word.
+
+import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { availableCommands, type CommandRow, handlerOf, keyOf, keyText, runCommand } from "../keys.ts";
+import { Dialog } from "./dialog.tsx";
+
+// The typed attributes want a native list beside this role; ours is drawn here.
+const comboboxRole: object = { role: "combobox" };
+
+export const paletteOpen = signal(false);
+
+/** Rows whose word or id has all words of the text, those that begin with it first. */
+export function findCommands(rows: readonly CommandRow[], text: string): CommandRow[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = rows.filter((row) => words.every((word) => `${row.word} ${row.id}`.toLowerCase().includes(word)));
+  const first = words[0] ?? "";
+  return found.sort((a, b) => Number(b.word.toLowerCase().startsWith(first)) - Number(a.word.toLowerCase().startsWith(first)));
+}
+
+export function Palette() {
+  return paletteOpen.value ? <OpenPalette /> : null;
+}
+
+function OpenPalette() {
+  const [text, setText] = useState("");
+  const [index, setIndex] = useState(0);
+  // An allow is never one of them: its act has to be at the ask itself.
+  const rows = findCommands(availableCommands().filter((row) => row.where !== "confirm" && row.where !== "dialog" && row.id !== "palette"), text);
+  const close = () => (paletteOpen.value = false);
+  const run = (row: CommandRow | undefined) => {
+    close();
+    if (row) setTimeout(() => runCommand(row.id, { trusted: true, place: "palette" }));
+  };
+  const move = (event: KeyboardEvent) => {
+    if (event.key === "ArrowDown") setIndex(Math.min(index + 1, rows.length - 1));
+    else if (event.key === "ArrowUp") setIndex(Math.max(index - 1, 0));
+    else if (event.key === "Enter" && !event.repeat && !event.isComposing) run(rows[index]);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <Dialog title="Commands" onClose={close}>
+      <input
+        type="text" {...comboboxRole} aria-label="Find a command" aria-expanded="true" aria-controls="palette-list"
+        aria-activedescendant={rows[index] && `palette-${rows[index].id}`} placeholder="Find a command" autofocus
+        value={text} onInput={(event) => { setText(event.currentTarget.value); setIndex(0); }} onKeyDown={move}
+      />
+      <ul id="palette-list" role="listbox" aria-label="Commands" class="palette-list">
+        {rows.map((row, position) => {
+          const why = handlerOf(row.id)?.whyNot?.();
+          return (
+            <li key={row.id} id={`palette-${row.id}`} role="option" aria-selected={position === index} onClick={() => run(row)} class="row spread">
+              <span>{row.word}{why !== undefined && <span class="muted small"> · {why}</span>}</span>
+              <kbd>{keyText(keyOf(row))}</kbd>
+            </li>
+          );
+        })}
+        {rows.length === 0 && <li class="muted">No command has these words.</li>}
+      </ul>
+    </Dialog>
+  );
+}

@@ -1,0 +1,21 @@
+// Which screens there are: their word, icon, command and component. Navigation and palette are made from it.
+
+import type { ComponentChild } from "preact";
+import type { IconName } from "./parts/icon.tsx";
+import type { Route } from "./route.ts";
+import { InboxScreen } from "./screens/inbox.tsx";
+
+export interface ScreenRow {
+  /** The routes it draws. */
+  routes: Route["screen"][];
+  /** Where the link in the navigation leads. */
+  home: Route;
+  word: string;
+  icon: IconName;
+  command: string;
+  draw(route: Route): ComponentChild;
+}
+
+export const screens: readonly ScreenRow[] = [
+  { routes: ["inbox"], home: { screen: "inbox" }, word: "Inbox", icon: "inbox", command: "go.inbox", draw: (route) => <InboxScreen askId={route.screen === "inbox" ? route.askId : undefined} /> },
+];

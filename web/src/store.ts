@@ -1,0 +1,132 @@
+// The page's state as signals, fed by the link to the host.
+
+import { batch, computed, signal } from "@preact/signals";
+import { apply, emptyState, fromSnapshot, withAgents, withApproval, withQuestion } from "./state.ts";
+import { CallError, HostLink, type LinkState } from "./wire.ts";
+import type { Approval, HostEvent, HostStatus, MethodName, Params, Question, Result } from "./wire_types.ts";
+
+/** At most one draw per this many milliseconds, however many events come. */
+const DRAW_EVERY_MS = 50;
+const CLOCK_EVERY_MS = 1_000;
+/** A short loss, as when a phone wakes, is not worth a notice. */
+const LOSS_NOTICE_MS = 1_000;
+
+export const hostState = signal(emptyState);
+export const hostStatus = signal<HostStatus | undefined>(undefined);
+export const linkState = signal<LinkState>("connecting");
+/** Since when the host cannot be reached. */
+export const lostSince = signal<number | undefined>(undefined);
+/** Whether the loss has lasted long enough to be told. */
+export const lossShown = signal(false);
+export const hasSnapshot = signal(false);
+/** The time, once a second: ages and deadlines are drawn from it. */
+export const clock = signal(Date.now());
+
+export const isLive = computed(() => linkState.value === "live");
+export const canDecide = computed(() => {
+  const role = hostStatus.value?.you.role;
+  return role === undefined || role === "operator" || role === "host";
+});
+export const storeError = computed(() => hostStatus.value?.store_error ?? hostState.value.storeError);
+
+type EventListener = (event: HostEvent) => void;
+const eventListeners = new Set<EventListener>();
+let waiting: HostEvent[] = [];
+let drawTimer: ReturnType<typeof setTimeout> | undefined;
+let link: HostLink | undefined;
+
+/** Calls back with each event, after the state has it. Returns a function that ends it. */
+export function onHostEvent(listener: EventListener): () => void {
+  eventListeners.add(listener);
+  return () => eventListeners.delete(listener);
+}
+
+/** Sends one request to the host. */
+export function call<M extends MethodName>(method: M, params: Params<M>, replyMaxMs?: number): Promise<Result<M>> {
+  return link ? link.call(method, params, replyMaxMs) : Promise.reject(new CallError("not_sent", "not connected"));
+}
+
+export function startStore(): void {
+  link = new HostLink({ onState: setLinkState, onSnapshot: takeSnapshot, onEvent: queueEvent, onPing: refreshStatus });
+  setInterval(() => (clock.value = Date.now()), CLOCK_EVERY_MS);
+}
+
+export function reconnectNow(): void {
+  link?.reconnectNow();
+}
+
+export async function refreshStatus(): Promise<void> {
+  hostStatus.value = await call("host.status", {}, 5_000);
+}
+
+function setLinkState(state: LinkState): void {
+  linkState.value = state;
+  if (state === "live") {
+    batch(() => {
+      lostSince.value = undefined;
+      lossShown.value = false;
+    });
+  } else if (lostSince.value === undefined) {
+    const since = Date.now();
+    lostSince.value = since;
+    setTimeout(() => (lossShown.value = lostSince.value === since), LOSS_NOTICE_MS);
+  }
+}
+
+function takeSnapshot(snapshot: Parameters<typeof fromSnapshot>[0]): void {
+  waiting = waiting.filter((event) => event.sequence > snapshot.event_sequence);
+  batch(() => {
+    hostState.value = fromSnapshot(snapshot, hostState.value);
+    hasSnapshot.value = true;
+  });
+}
+
+function queueEvent(event: HostEvent): void {
+  waiting.push(event);
+  // The first event is drawn at once; those that follow it closely are drawn together.
+  drawTimer ??= setTimeout(drawWaiting, waiting.length === 1 ? 0 : DRAW_EVERY_MS);
+}
+
+function drawWaiting(): void {
+  const events = waiting;
+  waiting = [];
+  hostState.value = events.reduce(apply, hostState.value);
+  for (const event of events) for (const listener of eventListeners) listener(event);
+  drawTimer = setTimeout(() => {
+    drawTimer = undefined;
+    if (waiting.length > 0) drawWaiting();
+  }, DRAW_EVERY_MS);
+  void fetchStaleAgents();
+}
+
+let fetchingAgents = false;
+
+/** Fetches the rows of agents that events were about; at most one round at a time. */
+async function fetchStaleAgents(): Promise<void> {
+  if (fetchingAgents || hostState.value.staleAgents.size === 0) return;
+  fetchingAgents = true;
+  try {
+    const ids = [...hostState.value.staleAgents];
+    hostState.value = { ...hostState.value, staleAgents: new Set() };
+    const rows = await Promise.all(ids.map((id) => call("host.agent", { agent_id: id }).catch(() => undefined)));
+    hostState.value = withAgents(hostState.value, rows.filter((row) => row !== undefined));
+  } finally {
+    fetchingAgents = false;
+  }
+  if (hostState.value.staleAgents.size > 0) setTimeout(() => void fetchStaleAgents(), DRAW_EVERY_MS);
+}
+
+export function putApproval(row: Approval): void {
+  hostState.value = withApproval(hostState.value, row);
+}
+
+export function putQuestion(row: Question): void {
+  hostState.value = withQuestion(hostState.value, row);
+}
+
+/** Fetches the whole of an ask that came without its content. */
+export async function loadApproval(id: string): Promise<Approval> {
+  const row = await call("host.approval", { approval_id: id });
+  putApproval(row);
+  return row;
+}

@@ -1,0 +1,55 @@
+// The service worker: keeps the shell, so that the page opens without a network, and never anything of the API.
+//
+// A new shell takes over on the next open, not in the middle of a decision.
+
+declare const SHELL_FILES: string[];
+declare const SHELL_VERSION: string;
+
+interface ExtendableEvent extends Event {
+  waitUntil(promise: Promise<unknown>): void;
+}
+interface FetchEvent extends ExtendableEvent {
+  request: Request;
+  respondWith(response: Promise<Response>): void;
+}
+
+const cacheName = `shell-${SHELL_VERSION}`;
+
+addEventListener("install", (event) => {
+  (event as ExtendableEvent).waitUntil(caches.open(cacheName).then((cache) => cache.addAll(SHELL_FILES)));
+});
+
+addEventListener("activate", (event) => {
+  (event as ExtendableEvent).waitUntil(deleteOldShells());
+});
+
+async function deleteOldShells(): Promise<void> {
+  const names = await caches.keys();
+  await Promise.all(names.filter((name) => name.startsWith("shell-") && name !== cacheName).map((name) => caches.delete(name)));
+}
+
+addEventListener("fetch", (event) => {
+  const { request } = event as FetchEvent;
+  const url = new URL(request.url);
+  if (request.method !== "GET" || url.origin !== location.origin) return;
+  if (request.mode === "navigate" && isPage(url.pathname)) (event as FetchEvent).respondWith(loadPage(request));
+  else if (SHELL_FILES.includes(url.pathname)) (event as FetchEvent).respondWith(loadFile(request));
+});
+
+function isPage(path: string): boolean {
+  return path === "/" || /^\/(ask|agents|rules|timeline|insights|settings)(\/|$)/.test(path);
+}
+
+/** The host's page if it answers, else the stored one: a page that is newer than the shell wins. */
+async function loadPage(request: Request): Promise<Response> {
+  try {
+    return await fetch(request);
+  } catch {
+    return (await caches.match("/")) ?? Response.error();
+  }
+}
+
+/** Names carry a hash of the content, so a stored file is the right one. */
+async function loadFile(request: Request): Promise<Response> {
+  return (await caches.match(request, { ignoreSearch: true })) ?? fetch(request);
+}

@@ -35,10 +35,12 @@ export type GuardEvent =
   | { type: "connected"; at: number }
   /** The subject ended elsewhere. */
   | { type: "ended"; at: number }
-  /** A person wants to allow; `place` is the key or the button. */
-  | ({ type: "allow"; at: number; place: string; option?: string } & Act)
+  /** A person wants to allow; `place` is the key or the button. With `form`, a form follows whose button is the second act. */
+  | ({ type: "allow"; at: number; place: string; option?: string; form?: boolean } & Act)
   | ({ type: "confirm"; at: number; place: string } & Act)
   | ({ type: "deny"; at: number; place: string } & Act)
+  /** A person sends what they typed or chose: one act, on a subject that was read. */
+  | ({ type: "answer"; at: number; place: string } & Act)
   | { type: "cancel"; at: number };
 
 export type Refusal =
@@ -48,7 +50,7 @@ export type Decision =
   | { type: "none" }
   | { type: "confirm"; subject: string }
   | { type: "allow"; subject: string; option?: string; considered_ms: number }
-  | { type: "deny"; subject: string; considered_ms: number }
+  | { type: "deny" | "answer"; subject: string; considered_ms: number }
   | { type: "refused"; reason: Refusal };
 
 export interface GuardState {
@@ -98,6 +100,8 @@ export function step(state: GuardState, event: GuardEvent): [GuardState, Decisio
       return confirm(state, event);
     case "deny":
       return deny(state, event);
+    case "answer":
+      return answer(state, event);
   }
 }
 
@@ -151,7 +155,7 @@ function allow(state: GuardState, event: Extract<GuardEvent, { type: "allow" }>)
   const reason = refusalOfAllow(state, event.at, event);
   if (reason !== undefined) return [state, { type: "refused", reason }];
   const subject = state.subject ?? "";
-  if (!state.needsConfirm) {
+  if (!state.needsConfirm && !event.form) {
     return [{ ...state, first: undefined }, decided("allow", state, event.at, event.option)];
   }
   const first = { at: event.at, place: event.place, option: event.option };
@@ -177,9 +181,15 @@ function deny(state: GuardState, event: Extract<GuardEvent, { type: "deny" }>): 
   return [{ ...state, first: undefined }, decided("deny", state, event.at)];
 }
 
-function decided(type: "allow" | "deny", state: GuardState, at: number, option?: string): Decision {
+function answer(state: GuardState, event: Extract<GuardEvent, { type: "answer" }>): [GuardState, Decision] {
+  const reason = refusalOfAllow(state, event.at, event);
+  if (reason !== undefined) return [state, { type: "refused", reason }];
+  return [{ ...state, first: undefined }, decided("answer", state, event.at)];
+}
+
+function decided(type: "allow" | "deny" | "answer", state: GuardState, at: number, option?: string): Decision {
   const considered = Math.round(consideredMs(state, at));
   const subject = state.subject ?? "";
-  if (type === "deny") return { type, subject, considered_ms: considered };
+  if (type !== "allow") return { type, subject, considered_ms: considered };
   return option === undefined ? { type, subject, considered_ms: considered } : { type, subject, option, considered_ms: considered };
 }

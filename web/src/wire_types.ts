@@ -111,6 +111,7 @@ export interface Approval {
   cwd?: string;
   deadline?: Time;
   delivery?: "waiting" | "attempted" | "delivered" | "withdrawn" | "unknown";
+  details?: unknown;
   door?: string;
   edited_input?: unknown;
   id: string;

@@ -130,13 +130,18 @@ export const oldestAt = computed(() => {
 
 /** One line about an item. */
 export function summaryOf(item: InboxItem): string {
-  if (item.kind === "note") return line(item.note.text);
-  if (item.kind === "question") return line(item.row.question);
+  if (item.kind === "note") return oneLine(item.note.text);
+  if (item.kind === "question") return oneLine(item.row.question);
   return askSummary(item.row);
 }
 
 /** The host's own summary is escaped already; without it, the agent's words are all there is. */
 export function askSummary(row: Approval): string {
-  if (row.questions?.[0] && !row.view) return line(row.questions[0].question);
+  if (row.questions?.[0]) return oneLine(row.questions[0].question);
   return row.view?.summary ?? line(row.tool ? `${row.tool}: ${row.action}` : row.action);
+}
+
+/** Prose in one line. A command is never shortened so: there a line break means something. */
+function oneLine(text: string): string {
+  return line(text.trim().replace(/\s*\n\s*/g, " "));
 }

@@ -3,7 +3,7 @@
 // Invariants: a single letter acts only where nothing is typed; while a dialog is open, only its own commands act.
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Act } from "./decision_guard.ts";
 import { preferences } from "./preferences.ts";
 
@@ -102,7 +102,8 @@ export function useCommands(commands: Record<string, CommandHandler | undefined>
   const latest = useRef(commands);
   latest.current = commands;
   const ids = Object.keys(commands).filter((id) => commands[id]).sort().join(" ");
-  useEffect(() => {
+  // Before the next key: an effect after the paint would leave a gap in which the old commands act.
+  useLayoutEffect(() => {
     const added = ids.split(" ").filter(Boolean).map((id) => addHandler(id, {
       run: (act) => latest.current[id]?.run(act),
       whyNot: () => latest.current[id]?.whyNot?.(),

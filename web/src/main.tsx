@@ -7,6 +7,7 @@ import { startStore } from "./store.ts";
 import { scriptAddress, serviceWorkerAddress } from "./trusted_types.ts";
 import { startGuard } from "./guard_store.ts";
 import { startPageNotices } from "./page_notices.ts";
+import { startPresence } from "./presence.ts";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
@@ -20,6 +21,7 @@ startStore();
 startGuard();
 startKeyboard();
 startPageNotices();
+startPresence();
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

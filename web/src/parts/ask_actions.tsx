@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { needsConfirm } from "../ask_facts.ts";
 import { askSummary } from "../inbox_items.ts";
-import { handlerOf } from "../keys.ts";
+import { commandsVersion, handlerOf } from "../keys.ts";
 import type { ReadingProgress } from "../reading.ts";
 import { askerName } from "../text.ts";
 import type { Approval } from "../wire_types.ts";
@@ -36,7 +36,7 @@ export function AskActions({ row, alike, answering, progress }: AskActionsProps)
         <CommandButton id="ask.deny" class="bad">Deny</CommandButton>
         <CommandButton id="ask.deny_words">Deny, because…</CommandButton>
         <span class="more-actions">
-          {!asksPeople && <CommandButton id="ask.allow_words" class="plain">With a message…</CommandButton>}
+          {!asksPeople && <CommandButton id="ask.allow_words" class="plain">Approve with a message…</CommandButton>}
           <OptionalButton id="ask.edit" word="Edit…" />
           <OptionalButton id="ask.reply" word="Other options…" />
           {alike.length > 0 && <OptionalButton id="ask.alike" word={`All ${alike.length + 1}…`} />}
@@ -49,6 +49,8 @@ export function AskActions({ row, alike, answering, progress }: AskActionsProps)
 
 /** A button for a command that not every ask has. */
 function OptionalButton({ id, word }: { id: string; word: string }) {
+  // Read so that the button comes and goes with its command.
+  void commandsVersion.value;
   return handlerOf(id) ? <CommandButton id={id} class="plain">{word}</CommandButton> : null;
 }
 

@@ -10,12 +10,19 @@ import { FileEditView } from "./diff_view.tsx";
 import { Icon } from "./icon.tsx";
 import { LongText } from "./long_text.tsx";
 
-export function AskContent({ row, showsInput }: { row: Approval; showsInput: boolean }) {
+interface AskContentProps {
+  row: Approval;
+  showsInput: boolean;
+  /** Its questions stand above, and are what it is about. */
+  asksPeople: boolean;
+}
+
+export function AskContent({ row, showsInput, asksPeople }: AskContentProps) {
   return (
     <>
-      <WhatRuns row={row} />
+      {!asksPeople && <WhatRuns row={row} />}
       <Warnings row={row} />
-      <Parts parts={row.verdict?.parts ?? []} />
+      {!asksPeople && <Parts parts={row.verdict?.parts ?? []} />}
       {showsInput && row.view?.input_text !== undefined && <Labelled title="Exact input"><LongText class="code-box" text={row.view.input_text} /></Labelled>}
       <AgentWords row={row} />
       {row.agent_id !== undefined && <RecentTranscript agentId={row.agent_id} />}

@@ -35,8 +35,8 @@ export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> })
       <ItemHead item={item} />
       <div class="item-body" ref={scroller} tabIndex={0} role="region" aria-label="What it asks">
         <div class="item-text">
-          <AskContent row={row} showsInput={showsInput} />
-          {asksPeople && !item.ended && <ChoiceForm row={row} answering={answering} />}
+          {asksPeople && <ChoiceForm row={row} answering={answering} />}
+          <AskContent row={row} showsInput={showsInput} asksPeople={asksPeople} />
           <AskEnd row={row} progress={progress} />
         </div>
       </div>

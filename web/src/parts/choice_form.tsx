@@ -30,7 +30,7 @@ export function ChoiceForm({ row, answering }: { row: Approval; answering: Answe
         <QuestionFields key={index} question={question} name={`question-${index}`} draft={drafts[index] ?? emptyDraft} onChange={(draft) => change(index, draft)} />
       ))}
       {problem !== undefined && <p class="notice bad" role="alert">{problem}</p>}
-      <button class="primary" onClick={submit}>{answering.mode.type === "sending" ? "Sending…" : "Send answer"}</button>
+      {row.state === "pending" && <button class="primary" onClick={submit}>{answering.mode.type === "sending" ? "Sending…" : "Send answer"}</button>}
     </div>
   );
 }

@@ -24,7 +24,7 @@ export function SelectionBar({ ids, items, onDone }: SelectionBarProps) {
     showToast({ text: describeMany(results, "denied") });
     onDone();
   };
-  const denyCommand: CommandHandler = { run: () => void deny(), whyNot: () => (sending ? "sending…" : undefined) };
+  const denyCommand: CommandHandler = { run: (act) => act.trusted !== false && !act.repeat && void deny(), whyNot: () => (sending ? "sending…" : undefined) };
   useCommands({ "list.deny_selected": rows.length > 0 ? denyCommand : undefined });
   if (rows.length === 0) return null;
   return (

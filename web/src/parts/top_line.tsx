@@ -34,7 +34,11 @@ function Bypasses() {
   const rows = [...hostState.value.agents.values()].filter((row) => row.bypass_until && Date.parse(row.bypass_until) > clock.value);
   if (rows.length === 0) return null;
   const texts = rows.map((row) => `${line(row.name)} ${shortSpan(Date.parse(row.bypass_until ?? "") - clock.value)}`);
-  return <span class="warn ellipsis" title="Asks of these agents are allowed without you">bypass: {texts.join(", ")}</span>;
+  return (
+    <span class="warn ellipsis" title={`Asks of these agents are allowed without you: ${texts.join(", ")}`}>
+      bypass<span class="wide-only">: {texts.join(", ")}</span><span class="narrow-only"> {rows.length}</span>
+    </span>
+  );
 }
 
 function LinkMark() {

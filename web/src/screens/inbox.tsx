@@ -134,15 +134,21 @@ function ItemRow({ item, isOpen }: { item: InboxItem; isOpen: boolean }) {
         <span class="grow" />
         <time class="muted small nowrap" dateTime={item.createdAt}>{age(item.createdAt, clock.value)}</time>
       </span>
-      <span class={`item-summary ellipsis ${item.kind === "ask" ? "code" : ""}`}>{subjectOf(item)}</span>
+      <span class={`item-summary ellipsis ${isCode(item) ? "code" : ""}`}>{subjectOf(item)}</span>
       {isSelected && <span class="visually-hidden">selected</span>}
     </div>
   );
 }
 
+/** Whether it is about something that would run, and not a question in words. */
+function isCode(item: InboxItem): boolean {
+  return item.kind === "ask" && !item.row.questions?.length;
+}
+
 function markOf(item: InboxItem): string {
   if (item.ended) return "✓";
-  return item.kind === "ask" ? "◐" : item.kind === "question" ? "?" : "·";
+  if (item.kind === "note") return "·";
+  return isCode(item) ? "◐" : "?";
 }
 
 function markTone(item: InboxItem): string {
@@ -237,7 +243,8 @@ function later(items: InboxItem[], index: number): void {
   const item = items[index];
   if (!item) return;
   const next = items[index + 1] ?? items[index - 1];
-  putLater([item.id]);
+  putLater(selectedIds.value.size > 0 ? [...selectedIds.value] : [item.id]);
+  selectedIds.value = new Set();
   activeId.value = next?.id;
   navigate({ screen: "inbox" }, "replace");
   showToast({ text: "Not now: back in 10 minutes. It still waits.", action: { word: "Undo", run: takeBackLater } });

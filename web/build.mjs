@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
@@ -68,20 +68,45 @@ async function buildTerminalFrame() {
   return "/term/frame.html";
 }
 
+/** The page in parts: what the first screen needs, and a part for each screen that is loaded when it is opened. */
 async function buildPage(workerAddress, frameAddress) {
-  const { js, css } = await bundle("main.tsx", {
+  const { outputFiles, metafile } = await build({
+    ...shared,
+    entryPoints: { app: join(source, "main.tsx") },
+    splitting: true,
+    metafile: true,
+    absWorkingDir: root,
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
     define: {
       WORKER_ADDRESS: JSON.stringify(workerAddress),
       FRAME_ADDRESS: JSON.stringify(frameAddress),
     },
   });
-  const script = hashed("app", "js", js);
-  const sheet = hashed("app", "css", css);
-  files.set(script, js);
-  files.set(sheet, css);
+  for (const file of outputFiles) files.set(relative(dist, file.path), file.text);
+  const names = [...outputFiles].map((file) => relative(dist, file.path));
+  const script = names.find((name) => /^app-.*\.js$/.test(name));
+  const sheet = names.find((name) => /^app-.*\.css$/.test(name));
+  const first = staticImports(metafile, script).map((name) => `<link rel="modulepreload" href="/${name}">\n`);
   const template = await readFile(join(source, "index.html"), "utf8");
-  files.set("index.html", template.replace("APP_JS", `/${script}`).replace("APP_CSS", `/${sheet}`));
-  return [`/${script}`, `/${sheet}`];
+  const page = template.replace("APP_JS", `/${script}`).replace("APP_CSS", `/${sheet}`).replace("</head>", `${first.join("")}</head>`);
+  files.set("index.html", page);
+  return names.map((name) => `/${name}`);
+}
+
+/** The parts that a script needs before it runs, itself left out. */
+function staticImports(metafile, script) {
+  const found = new Set();
+  const visit = (name) => {
+    for (const row of metafile.outputs[`dist/${name}`]?.imports ?? []) {
+      const imported = relative("dist", row.path);
+      if (row.kind !== "import-statement" || found.has(imported)) continue;
+      found.add(imported);
+      visit(imported);
+    }
+  };
+  visit(script);
+  return [...found];
 }
 
 async function buildServiceWorker(shell) {

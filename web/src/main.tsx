@@ -14,6 +14,8 @@ import "./style/shell.css";
 import "./style/parts.css";
 import "./style/inbox.css";
 import "./style/ask.css";
+import "./style/screens.css";
+import "./style/agents.css";
 
 applyPreferences();
 followHistory();

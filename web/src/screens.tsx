@@ -2,6 +2,7 @@
 
 import type { ComponentChild } from "preact";
 import type { IconName } from "./parts/icon.tsx";
+import { lazyScreen } from "./parts/lazy_screen.tsx";
 import type { Route } from "./route.ts";
 import { InboxScreen } from "./screens/inbox.tsx";
 
@@ -16,6 +17,9 @@ export interface ScreenRow {
   draw(route: Route): ComponentChild;
 }
 
+const AgentsScreen = lazyScreen(async () => (await import("./screens/agents.tsx")).AgentsScreen);
+
 export const screens: readonly ScreenRow[] = [
   { routes: ["inbox"], home: { screen: "inbox" }, word: "Inbox", icon: "inbox", command: "go.inbox", draw: (route) => <InboxScreen askId={route.screen === "inbox" ? route.askId : undefined} /> },
+  { routes: ["agents"], home: { screen: "agents" }, word: "Agents", icon: "agents", command: "go.agents", draw: () => <AgentsScreen /> },
 ];

@@ -2,6 +2,9 @@
 //
 // Fields are only ever added there, so a field that may be missing on an older host is optional here.
 
+import type { AdminMethods } from "./wire_admin.ts";
+import type { AgentMethods } from "./wire_agents.ts";
+
 export type Time = string;
 export type AgentState =
   | "starting" | "running" | "idle" | "awaiting_permission" | "waiting" | "paused" | "done" | "error" | "stopped" | "unknown";
@@ -340,7 +343,7 @@ export interface TranscriptPage {
 }
 
 /** Parameters and result of each method that the page calls. */
-export interface Methods {
+export interface Methods extends AgentMethods, AdminMethods {
   "host.subscribe": [{ brief?: boolean; after?: number; also?: string[]; agent_id?: string }, Snapshot];
   "host.status": [Record<string, never>, HostStatus];
   "host.agent": [{ agent_id: string }, Agent];
@@ -353,18 +356,12 @@ export interface Methods {
     { results: ManyResult[] },
   ];
   "host.answer_question": [{ question_id: string; answer: string; considered_ms?: number }, Question];
-  "host.suggest_rules": [{ approval_id?: string }, { candidates: RuleCandidate[] }];
   "host.backtest_rule": [{ rule: string; effect?: Effect; limit?: number }, BacktestResult];
-  "host.transcript": [
-    { agent_id: string; after?: number; before?: number; limit?: number; from_end?: boolean },
-    TranscriptPage,
-  ];
   "host.events": [
     { after?: number; before?: number; limit?: number; kinds?: string[]; agent_id?: string },
     HostEvent[],
   ];
   "host.presence": [{ focused: boolean; subject?: string }, unknown];
-  "host.set_bypass": [{ agent_id: string; for_ms: number | null }, Agent];
 }
 
 export type MethodName = keyof Methods;

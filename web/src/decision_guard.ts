@@ -41,7 +41,9 @@ export type GuardEvent =
   | ({ type: "deny"; at: number; place: string } & Act)
   /** A person sends what they typed or chose: one act, on a subject that was read. */
   | ({ type: "answer"; at: number; place: string } & Act)
-  | { type: "cancel"; at: number };
+  | { type: "cancel"; at: number }
+  /** Another key in between: somebody types, and the second act would be one of their letters. */
+  | { type: "other_key"; at: number };
 
 export type Refusal =
   | "nothing_shown" | "ended" | "not_connected" | "not_focused" | "not_a_single_act" | "too_soon" | "not_seen" | "not_asked" | "same_place";
@@ -93,6 +95,7 @@ export function step(state: GuardState, event: GuardEvent): [GuardState, Decisio
     case "ended":
       return [restart({ ...state, ended: true }, event.at), { type: "none" }];
     case "cancel":
+    case "other_key":
       return [{ ...state, first: undefined }, { type: "none" }];
     case "allow":
       return allow(state, event);

@@ -230,6 +230,14 @@ export function clickAct(event: Event, place: string): Act & { place: string } {
   return { trusted: event.isTrusted, modified: Boolean(ctrlKey || altKey || metaKey), place: `button:${place}` };
 }
 
+/** Whether a key is neither part of the question for the second act nor a way to read on. */
+export function isOtherKey(event: KeyboardEvent): boolean {
+  const key = pressedKey(event);
+  if (key === undefined || key === "Tab") return false;
+  const { row } = matchKey(availableCommands(), "", key);
+  return row?.where !== "confirm" && row?.id !== "ask.down" && row?.id !== "ask.up";
+}
+
 export function startKeyboard(): void {
   document.addEventListener("keydown", handleKey);
 }

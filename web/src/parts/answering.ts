@@ -1,11 +1,11 @@
 // Answering the open item: acts go through the guard, answers to the host, outcomes to the screen.
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { answerAsk, type AnswerOutcome } from "../answers.ts";
 import type { Act, Decision } from "../decision_guard.ts";
 import { refusalText, tellGuard } from "../guard_store.ts";
 import { openItems } from "../inbox_items.ts";
-import { keyNotice } from "../keys.ts";
+import { isOtherKey, keyNotice } from "../keys.ts";
 import { navigate } from "../route.ts";
 import { hostStatus } from "../store.ts";
 import { askerName } from "../text.ts";
@@ -52,6 +52,18 @@ export function useAnswering(row: Approval): Answering {
   const [outcome, setOutcome] = useState<AnswerOutcome | undefined>(undefined);
   const [unsentText, setUnsentText] = useState<string | undefined>(undefined);
   const isSending = useRef(false);
+
+  useEffect(() => {
+    if (mode.type !== "confirm") return undefined;
+    const cancelByTyping = (event: KeyboardEvent) => {
+      if (!isOtherKey(event)) return;
+      tellGuard({ type: "other_key" });
+      setMode({ type: "reading" });
+      keyNotice.value = "nothing was sent: another key was pressed";
+    };
+    document.addEventListener("keydown", cancelByTyping, { capture: true });
+    return () => document.removeEventListener("keydown", cancelByTyping, { capture: true });
+  }, [mode.type]);
 
   const send = async (resolution: Resolution, decision: Decision) => {
     // Two acts that both counted would be two answers.

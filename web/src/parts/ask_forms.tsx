@@ -18,7 +18,9 @@ export interface FormProps {
 }
 
 export function AskForms({ row, alike, answering }: FormProps & { alike: Approval[] }) {
-  if (answering.mode.type !== "form" || row.state !== "pending") return null;
+  // The form for several stays, to show what became of each.
+  const isOver = row.state !== "pending" && !(answering.mode.type === "form" && answering.mode.form === "alike");
+  if (answering.mode.type !== "form" || isOver) return null;
   switch (answering.mode.form) {
     case "remember":
       return <RememberForm row={row} answering={answering} />;

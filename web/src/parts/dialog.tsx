@@ -16,13 +16,15 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     element.current?.showModal();
+    // Where nothing asks for focus, the dialog itself has it: not the button that closes it.
+    if (!element.current?.querySelector("[autofocus]")) element.current?.focus();
     openDialogs.value++;
     return () => {
       openDialogs.value--;
     };
   }, []);
   return (
-    <dialog ref={element} class={wide ? "wide" : ""} aria-label={title} onClose={onClose} onCancel={(event) => { event.preventDefault(); onClose(); }}>
+    <dialog ref={element} class={wide ? "wide" : ""} tabIndex={-1} aria-label={title} onClose={onClose} onCancel={(event) => { event.preventDefault(); onClose(); }}>
       <header class="row spread">
         <h2>{title}</h2>
         <button class="plain" aria-label="Close" onClick={onClose}>×</button>

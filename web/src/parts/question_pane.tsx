@@ -70,7 +70,7 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
           />
           <div class="actions">
             <button class="primary" disabled={!canSend} onClick={(event) => void send(clickAct(event, "send"))}>{isSending ? "Sending…" : "Send answer"}</button>
-            <span class="muted small">Ctrl ↵ sends</span>
+            <span class="muted small wide-only">Ctrl ↵ sends</span>
           </div>
         </footer>
       )}

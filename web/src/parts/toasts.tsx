@@ -28,7 +28,8 @@ function dismiss(id: number): void {
 
 export function Toasts() {
   return (
-    <ul class="toasts" aria-label="Notices">
+    <aside class="toasts" aria-label="Notices">
+      <ul>
       {toasts.value.map((toast) => (
         <li key={toast.id} class={`notice fade-in ${toast.tone ?? ""}`}>
           <span class="grow">{toast.text}</span>
@@ -38,6 +39,7 @@ export function Toasts() {
           <button class="plain" aria-label="Dismiss" onClick={() => dismiss(toast.id)}>×</button>
         </li>
       ))}
-    </ul>
+      </ul>
+    </aside>
   );
 }

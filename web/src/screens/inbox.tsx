@@ -20,6 +20,7 @@ const activeId = signal<string | undefined>(undefined);
 export const selectedIds = signal<ReadonlySet<string>>(new Set());
 
 const ROW_PIXELS = 62;
+const LISTED_CHARS_MAX = 400;
 const sectionNames: Record<InboxSection, string> = {
   waiting: "",
   orchestrator: "Asked of an orchestrator first",
@@ -165,7 +166,8 @@ function kindOf(item: InboxItem): string {
 
 /** The summary without the tool, which stands beside the name already. */
 function subjectOf(item: InboxItem): string {
-  const summary = summaryOf(item);
+  // A list cuts everything at one line; a text of megabytes would only be slow there.
+  const summary = summaryOf(item).slice(0, LISTED_CHARS_MAX);
   const tool = item.kind === "ask" ? item.row.tool : undefined;
   return tool && summary.startsWith(`${tool}: `) ? summary.slice(tool.length + 2) : summary;
 }

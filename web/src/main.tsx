@@ -16,6 +16,7 @@ import "./style/inbox.css";
 import "./style/ask.css";
 import "./style/screens.css";
 import "./style/agents.css";
+import "./style/agent.css";
 
 applyPreferences();
 followHistory();

@@ -18,8 +18,9 @@ export interface ScreenRow {
 }
 
 const AgentsScreen = lazyScreen(async () => (await import("./screens/agents.tsx")).AgentsScreen);
+const AgentScreen = lazyScreen(async () => (await import("./screens/agent.tsx")).AgentScreen);
 
 export const screens: readonly ScreenRow[] = [
   { routes: ["inbox"], home: { screen: "inbox" }, word: "Inbox", icon: "inbox", command: "go.inbox", draw: (route) => <InboxScreen askId={route.screen === "inbox" ? route.askId : undefined} /> },
-  { routes: ["agents"], home: { screen: "agents" }, word: "Agents", icon: "agents", command: "go.agents", draw: () => <AgentsScreen /> },
+  { routes: ["agents", "agent"], home: { screen: "agents" }, word: "Agents", icon: "agents", command: "go.agents", draw: (route) => (route.screen === "agent" ? <AgentScreen agentId={route.agentId} tab={route.tab} /> : <AgentsScreen />) },
 ];

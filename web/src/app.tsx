@@ -1,7 +1,8 @@
 // The frame around every screen: navigation, the line about the host, notices, palette and help.
 
 import { useEffect } from "preact/hooks";
-import { openCount, openItems } from "./inbox_items.ts";
+import { openCount } from "./inbox_items.ts";
+import { openNext, openNextInProject } from "./next_item.ts";
 import { type CommandHandler, keyNotice, useCommands } from "./keys.ts";
 import { Help, helpOpen } from "./parts/help.tsx";
 import { Icon } from "./parts/icon.tsx";
@@ -11,12 +12,13 @@ import { TopLine } from "./parts/top_line.tsx";
 import { Toasts } from "./parts/toasts.tsx";
 import { currentRoute, formatRoute, navigate, type Route } from "./route.ts";
 import { type ScreenRow, screens } from "./screens.tsx";
-import { hostState, lossShown } from "./store.ts";
+import { hasSnapshot, hostState, lossShown } from "./store.ts";
 
 export function App() {
   useCommands(globalCommands());
   useEffect(() => announceLoss(lossShown.value ? "The host cannot be reached. Open asks are kept." : ""), [lossShown.value]);
   useEffect(clearKeyNotice, [keyNotice.value]);
+  useEffect(followNextLink, [hasSnapshot.value]);
   const route = currentRoute.value;
   const screen = screens.find((row) => row.routes.includes(route.screen));
   return (
@@ -42,23 +44,24 @@ function clearKeyNotice(): (() => void) | undefined {
   return () => clearTimeout(timer);
 }
 
+function whyNoNext(): string | undefined {
+  return openCount.value === 0 ? "inbox empty" : undefined;
+}
+
+/** The shortcut of the installed page leads to the next item, once it is known. */
+function followNextLink(): void {
+  if (hasSnapshot.value && location.search === "?next") openNext();
+}
+
 function globalCommands(): Record<string, CommandHandler> {
   const commands: Record<string, CommandHandler> = {
     palette: { run: () => (paletteOpen.value = true) },
     help: { run: () => (helpOpen.value = true) },
-    next: { run: () => openNext(), whyNot: () => (openCount.value === 0 ? "inbox empty" : undefined) },
+    next: { run: () => openNext(), whyNot: whyNoNext },
+    "next.project": { run: openNextInProject, whyNot: whyNoNext },
   };
   for (const row of screens) commands[row.command] = { run: () => navigate(row.home) };
   return commands;
-}
-
-/** Opens the oldest ask or question after the one that is open. */
-export function openNext(): void {
-  const items = openItems.value.filter((item) => !item.ended);
-  const route = currentRoute.value;
-  const index = route.screen === "inbox" ? items.findIndex((item) => item.id === route.askId) : -1;
-  const next = items[(index + 1) % items.length];
-  if (next) navigate({ screen: "inbox", askId: next.id });
 }
 
 function Navigation({ active }: { active: ScreenRow | undefined }) {

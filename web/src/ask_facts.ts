@@ -38,7 +38,7 @@ export function whyIncomplete(row: Approval): string | undefined {
   if (row.brief) return "the whole of it is still being fetched";
   if (row.view) return undefined;
   const hasMore = !isEmpty(row.input) || !isEmpty(row.details);
-  return hasMore ? "this host does not send what exactly would run: answer it with `countersign watch`" : undefined;
+  return hasMore ? "this host does not send what exactly would run: answer it in a terminal with “countersign watch”" : undefined;
 }
 
 export function needsConfirm(row: Approval, setting: ConfirmSetting | undefined): boolean {

@@ -24,7 +24,7 @@ export interface CommandRow {
 }
 
 export const commandTable: readonly CommandRow[] = [
-  { id: "palette", key: "Mod+K", word: "All commands", where: "anywhere" },
+  { id: "palette", key: "Mod+K", others: ["."], word: "All commands", where: "anywhere" },
   { id: "help", key: "?", word: "Keys of this place", where: "anywhere" },
   { id: "go.inbox", key: "g i", word: "Go to the inbox", where: "anywhere" },
   { id: "go.agents", key: "g a", word: "Go to agents", where: "anywhere" },

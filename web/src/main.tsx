@@ -8,6 +8,7 @@ import { scriptAddress, serviceWorkerAddress } from "./trusted_types.ts";
 import { startGuard } from "./guard_store.ts";
 import { startPageNotices } from "./page_notices.ts";
 import { startPresence } from "./presence.ts";
+import { watchPageVersion } from "./page_version.ts";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
@@ -25,6 +26,7 @@ startGuard();
 startKeyboard();
 startPageNotices();
 startPresence();
+watchPageVersion();
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

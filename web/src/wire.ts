@@ -10,6 +10,8 @@ const RETRY_MAX_MS = 5_000;
 /** A socket that was out of sight for longer may be dead although it says that it is open. */
 const HIDDEN_MAX_MS = 30_000;
 const PING_EVERY_MS = 15_000;
+/** A connection that takes longer is thrown away, and another is tried. */
+const CONNECT_MAX_MS = 5_000;
 const REPLY_MAX_MS = 30_000;
 const PING_REPLY_MAX_MS = 5_000;
 const AUTH_REQUIRED = -32001;
@@ -70,6 +72,7 @@ export class HostLink {
   private retryTimer?: ReturnType<typeof setTimeout>;
   private pingTimer?: ReturnType<typeof setInterval>;
   private hiddenAt?: number;
+  private openedAt = 0;
   private closed = false;
   private state: LinkState = "connecting";
 
@@ -112,7 +115,8 @@ export class HostLink {
 
   /** Tries again at once, as when the network or the page comes back. */
   readonly reconnectNow = (): void => {
-    if (this.closed || this.state === "live") return;
+    const isUnderWay = this.socket !== undefined && Date.now() - this.openedAt < CONNECT_MAX_MS;
+    if (this.closed || this.state === "live" || isUnderWay) return;
     this.retryMs = RETRY_MIN_MS;
     clearTimeout(this.retryTimer);
     this.drop();
@@ -134,6 +138,10 @@ export class HostLink {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/rpc`);
     this.socket = socket;
+    this.openedAt = Date.now();
+    this.retryTimer = setTimeout(() => {
+      if (socket === this.socket && this.state !== "live") this.lose();
+    }, CONNECT_MAX_MS);
     socket.onopen = () => void this.subscribe(socket);
     socket.onmessage = (message) => {
       if (socket === this.socket) this.receive(String(message.data));
@@ -148,6 +156,7 @@ export class HostLink {
       const snapshot = await this.call("host.subscribe", this.options);
       if (socket !== this.socket) return;
       this.retryMs = RETRY_MIN_MS;
+      clearTimeout(this.retryTimer);
       this.handlers.onSnapshot(snapshot);
       this.setState("live");
       this.pingTimer = setInterval(() => void this.ping(socket), PING_EVERY_MS);

@@ -39,7 +39,8 @@ function WhatRuns({ row }: { row: Approval }) {
   const why = whyIncomplete(row);
   return (
     <>
-      <LongText class="code-box" text={row.view?.summary ?? block(row.action)} />
+      {/* Without the input, what it wants to do is known by the agent's words alone. */}
+      {row.view ? <LongText class="code-box" text={row.view.summary} /> : <blockquote class="agent-words" data-read>{block(row.action)}</blockquote>}
       {why !== undefined && <p class="notice warn" data-read><Icon name="warning" /><span>It cannot be approved here: {why}.</span></p>}
     </>
   );

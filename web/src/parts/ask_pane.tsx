@@ -16,6 +16,8 @@ import { AskForms } from "./ask_forms.tsx";
 import { ItemHead } from "./item_head.tsx";
 import { ChoiceForm } from "./choice_form.tsx";
 import { AskEnd, OutcomeNotice } from "./outcome.tsx";
+import { useSwipe } from "./swipe.ts";
+import { openNext } from "../next_item.ts";
 
 export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> }) {
   const { row } = item;
@@ -25,6 +27,7 @@ export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> })
   const answering = useAnswering(row);
   const progress = useReading(scroller, version, () => tellGuard({ type: "seen" }));
   useGuard(row, version);
+  useSwipe(scroller, (direction) => (direction === "right" ? navigate({ screen: "inbox" }) : openNext()));
   useEffect(() => {
     if (row.brief && isLive.value) void loadApproval(row.id).catch(() => undefined);
   }, [row.brief, row.id, isLive.value]);

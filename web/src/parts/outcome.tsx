@@ -1,6 +1,7 @@
 // The end of an ask's text: whether it was read, how long it may still be answered, how it ended, what became of an answer.
 
 import type { AnswerOutcome } from "../answers.ts";
+import { whyIncomplete } from "../ask_facts.ts";
 import type { ReadingProgress } from "../reading.ts";
 import { clock } from "../store.ts";
 import { age, countdown, whoName } from "../text.ts";
@@ -11,9 +12,10 @@ import { showToast } from "./toasts.tsx";
 
 export function AskEnd({ row, progress }: { row: Approval; progress: ReadingProgress }) {
   if (row.state !== "pending") return <AskEnded row={row} />;
+  const isRead = progress.whole && whyIncomplete(row) === undefined;
   return (
-    <p class={`end-mark small ${progress.whole ? "good" : "muted"}`} role="status">
-      {progress.whole ? "read to its end ✓" : "the end"}
+    <p class={`end-mark small ${isRead ? "good" : "muted"}`} role="status">
+      {isRead ? "read to its end ✓" : "the end"}
     </p>
   );
 }

@@ -14,7 +14,9 @@ import { clearDraft, useDraft } from "./draft.ts";
 import { ItemHead } from "./item_head.tsx";
 import { LongText } from "./long_text.tsx";
 import { Deadline, OutcomeNotice, QuestionEnded } from "./outcome.tsx";
+import { useSwipe } from "./swipe.ts";
 import { showToast } from "./toasts.tsx";
+import { openNext } from "../next_item.ts";
 
 export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "question" }> }) {
   const { row } = item;
@@ -29,6 +31,7 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
     if (item.ended) tellGuard({ type: "ended" });
   }, [row.id, row.question, item.ended]);
   useEffect(() => () => void tellGuard({ type: "hide" }), []);
+  useSwipe(scroller, (direction) => (direction === "right" ? navigate({ screen: "inbox" }) : openNext()));
   useCommands({ "ask.reply": item.ended ? undefined : { run: () => box.current?.focus() } });
 
   const send = async (act: PlacedAct) => {

@@ -3,6 +3,7 @@
 import { oldestAt, openAskCount, openQuestionCount } from "../inbox_items.ts";
 import { clock, hasSnapshot, hostState, hostStatus, linkState, lossShown, lostSince, reconnectNow, storeError } from "../store.ts";
 import { age, plural, shortSpan } from "../text.ts";
+import { isOutdated } from "../page_version.ts";
 import { line } from "../visible.ts";
 
 export function TopLine() {
@@ -66,6 +67,7 @@ function TroubleLines() {
       {grave.map((problem) => (
         <p key={problem.file} class="trouble warn">{line(problem.file)}{problem.line !== undefined && `:${problem.line}`}: {line(problem.message)}</p>
       ))}
+      {isOutdated.value && <p class="trouble muted">The host has a newer page. <button class="plain" onClick={() => location.reload()}>Reload</button></p>}
       {hostStatus.value?.you.role === "observer" && <p class="trouble muted">You may look, not decide: this browser signed in as an observer.</p>}
     </>
   );

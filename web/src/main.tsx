@@ -18,6 +18,7 @@ import "./style/ask.css";
 import "./style/screens.css";
 import "./style/agents.css";
 import "./style/agent.css";
+import "./style/diff.css";
 
 applyPreferences();
 followHistory();

@@ -10,6 +10,7 @@ import { AgentActions } from "../parts/agent_actions.tsx";
 import { AgentTranscript } from "../parts/agent_transcript.tsx";
 import { CommandButton } from "../parts/command_button.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { lazyScreen } from "../parts/lazy_screen.tsx";
 import { StateMark } from "../parts/state_mark.tsx";
 import { showToast } from "../parts/toasts.tsx";
 import { useLoaded } from "../parts/use_loaded.ts";
@@ -22,7 +23,8 @@ import type { Agent } from "../wire_types.ts";
 
 export type AgentTab = "transcript" | "diff" | "terminals";
 
-const tabs: [AgentTab, string][] = [["transcript", "Transcript"]];
+const tabs: [AgentTab, string][] = [["transcript", "Transcript"], ["diff", "Changes"]];
+const AgentDiffTab = lazyScreen(async () => (await import("../parts/agent_diff.tsx")).AgentDiffTab);
 
 export function AgentScreen({ agentId, tab }: { agentId: string; tab: AgentTab }) {
   const agent = hostState.value.agents.get(agentId);
@@ -42,7 +44,7 @@ function MissingAgent({ agentId }: { agentId: string }) {
 
 function KnownAgent({ agent, tab }: { agent: Agent; tab: AgentTab }) {
   const [menu, setMenu] = useState<"menu" | "kill" | undefined>(undefined);
-  useCommands(agentCommands(agent, () => setMenu("menu")));
+  useCommands(agentCommands(agent, tab, () => setMenu("menu")));
   return (
     <div class="screen-column">
       <header class="agent-head">
@@ -68,7 +70,8 @@ function KnownAgent({ agent, tab }: { agent: Agent; tab: AgentTab }) {
   );
 }
 
-function TabContent({ agent }: { agent: Agent; tab: AgentTab }) {
+function TabContent({ agent, tab }: { agent: Agent; tab: AgentTab }) {
+  if (tab === "diff") return <AgentDiffTab agent={agent} />;
   return <AgentTranscript agent={agent} />;
 }
 
@@ -85,7 +88,7 @@ function headTexts(agent: Agent): string[] {
   ].filter(Boolean);
 }
 
-function agentCommands(agent: Agent, onActions: () => void): Record<string, CommandHandler | undefined> {
+function agentCommands(agent: Agent, tab: AgentTab, onActions: () => void): Record<string, CommandHandler | undefined> {
   const interrupt = async () => {
     try {
       showToast({ text: await interruptAgent(agent) });
@@ -97,6 +100,7 @@ function agentCommands(agent: Agent, onActions: () => void): Record<string, Comm
   return {
     "agent.interrupt": { run: () => void interrupt(), whyNot: () => (canDecide.value ? noTurn() : "an observer cannot interrupt") },
     "agent.actions": { run: onActions },
-    back: { run: () => navigate({ screen: "agents" }) },
+    "agent.diff": { run: () => navigate({ screen: "agent", agentId: agent.id, tab: "diff" }) },
+    back: { run: () => navigate(tab === "transcript" ? { screen: "agents" } : { screen: "agent", agentId: agent.id, tab: "transcript" }) },
   };
 }

@@ -40,8 +40,8 @@ export function InboxScreen({ askId }: { askId: string | undefined }) {
   const activeRow = rows.findIndex((row) => "item" in row && row.item.id === activeId.value);
   return (
     <div class={`inbox ${askId ? "shows-item" : ""}`}>
+      <h1 class="visually-hidden">Inbox</h1>
       <section class="inbox-list" aria-label="Inbox">
-        <h1 class="visually-hidden">Inbox</h1>
         <SearchBox />
         <SelectionBar ids={selectedIds.value} items={items} onDone={() => (selectedIds.value = new Set())} />
         {items.length === 0 ? <EmptyInbox /> : (

@@ -1,5 +1,6 @@
 // What an ask allows to be done with it. Pure.
 
+import { isBrief } from "./state.ts";
 import { hiddenCount } from "./visible.ts";
 import type { Approval, ConfirmSetting, Effect, VerdictPart } from "./wire_types.ts";
 
@@ -35,10 +36,15 @@ function isEmpty(value: unknown): boolean {
 
 /** Why what will run is not all on screen, whatever is scrolled. An ask that is not shown whole is never allowed. */
 export function whyIncomplete(row: Approval): string | undefined {
-  if (row.brief) return "the whole of it is still being fetched";
+  if (isBrief(row)) return "the whole of it is still being fetched";
   if (row.view) return undefined;
   const hasMore = !isEmpty(row.input) || !isEmpty(row.details);
   return hasMore ? "this host does not send what exactly would run: answer it in a terminal with “countersign watch”" : undefined;
+}
+
+/** The input as text, where the host sends it. It is left out where the rest is the whole of it. */
+export function exactInput(row: Approval): string | undefined {
+  return row.view?.input_text ?? row.view?.rest_text;
 }
 
 export function needsConfirm(row: Approval, setting: ConfirmSetting | undefined): boolean {

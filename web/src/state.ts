@@ -112,8 +112,14 @@ function putApproval(state: HostState, row: Approval): HostState {
 
 /** A brief row does not take away what was fetched whole; an ask's content never changes. */
 export function mergeBrief(known: Approval | undefined, row: Approval): Approval {
-  if (!row.brief || known === undefined || known.brief || known.view === undefined) return row;
-  return { ...row, brief: undefined, input: known.input, view: known.view };
+  if (!isBrief(row) || known === undefined || isBrief(known) || known.view === undefined) return row;
+  const edited = row.view?.edited_summary === undefined ? {} : { edited_summary: row.view.edited_summary };
+  return { ...row, brief: undefined, input: known.input, view: { ...known.view, ...edited } };
+}
+
+/** Whether most of what an ask says was left out of its row. */
+export function isBrief(row: Approval): boolean {
+  return row.brief === true || row.view?.cut === true;
 }
 
 /** Takes in a row that was fetched or that came with a reply, unless a newer state is known. */

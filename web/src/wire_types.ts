@@ -32,6 +32,11 @@ export interface AskView {
   details_text?: string;
   warnings: string[];
   editable: boolean;
+  /** All but summary, warnings, `editable` and `edited_summary` was left out; `host.approval` has it. */
+  cut?: boolean;
+  /** What runs instead where a person changed the input, in one line and whole. */
+  edited_summary?: string;
+  edited_text?: string;
 }
 
 export interface FileEdit {

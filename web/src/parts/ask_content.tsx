@@ -1,7 +1,8 @@
 // What an ask is about, in the order in which it is read: what would run, its parts, warnings, the agent's words.
 
 import { useState } from "preact/hooks";
-import { effectMark, ruleSource, whyIncomplete } from "../ask_facts.ts";
+import { effectMark, exactInput, ruleSource, whyIncomplete } from "../ask_facts.ts";
+import { isBrief } from "../state.ts";
 import { call } from "../store.ts";
 import { askerName, plural, shortId } from "../text.ts";
 import { block, line } from "../visible.ts";
@@ -18,12 +19,13 @@ interface AskContentProps {
 }
 
 export function AskContent({ row, showsInput, asksPeople }: AskContentProps) {
+  const rawInput = exactInput(row);
   return (
     <>
       {!asksPeople && <WhatRuns row={row} />}
       <Warnings row={row} />
       {!asksPeople && <Parts parts={row.verdict?.parts ?? []} />}
-      {showsInput && row.view?.input_text !== undefined && <Labelled title="Exact input"><LongText class="code-box" text={row.view.input_text} /></Labelled>}
+      {showsInput && rawInput !== undefined && <Labelled title="Exact input"><LongText class="code-box" text={rawInput} /></Labelled>}
       <AgentWords row={row} />
       {row.agent_id !== undefined && <RecentTranscript agentId={row.agent_id} />}
     </>
@@ -35,7 +37,7 @@ function Labelled({ title, children }: { title: string; children: preact.Compone
 }
 
 function WhatRuns({ row }: { row: Approval }) {
-  if (row.view && !row.brief) return <ViewedInput view={row.view} />;
+  if (row.view && !isBrief(row)) return <ViewedInput row={row} view={row.view} />;
   const why = whyIncomplete(row);
   return (
     <>
@@ -46,13 +48,13 @@ function WhatRuns({ row }: { row: Approval }) {
   );
 }
 
-function ViewedInput({ view }: { view: AskView }) {
+function ViewedInput({ row, view }: { row: Approval; view: AskView }) {
   const hasPicture = view.command !== undefined || view.edits.length > 0;
   return (
     <>
       {view.command !== undefined && <LongText class="code-box command" text={view.command} />}
       {view.edits.map((edit, index) => <FileEditView key={index} edit={edit} />)}
-      {!hasPicture && <LongText class="code-box" text={view.input_text ?? view.summary} />}
+      {!hasPicture && <LongText class="code-box" text={view.rest_text ?? view.input_text ?? block(row.action)} />}
       {hasPicture && view.rest_text !== undefined && <Labelled title="Also in its input"><LongText class="code-box" text={view.rest_text} /></Labelled>}
     </>
   );

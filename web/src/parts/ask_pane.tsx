@@ -1,12 +1,13 @@
 // One ask: its content, and the acts that answer it.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { approvingOption, canDeny, contentVersion, editableCommand, needsConfirm, otherOptions, whyIncomplete } from "../ask_facts.ts";
+import { approvingOption, canDeny, contentVersion, editableCommand, exactInput, needsConfirm, otherOptions, whyIncomplete } from "../ask_facts.ts";
 import { tellGuard } from "../guard_store.ts";
 import type { InboxItem } from "../inbox_items.ts";
 import { type CommandHandler, useCommands } from "../keys.ts";
 import { useReading } from "../reading.ts";
 import { navigate } from "../route.ts";
+import { isBrief } from "../state.ts";
 import { canDecide, isLive, loadApproval, storeError } from "../store.ts";
 import type { Approval } from "../wire_types.ts";
 import { type Answering, confirmSetting, useAnswering } from "./answering.ts";
@@ -29,8 +30,8 @@ export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> })
   useGuard(row, version);
   useSwipe(scroller, (direction) => (direction === "right" ? navigate({ screen: "inbox" }) : openNext()));
   useEffect(() => {
-    if (row.brief && isLive.value) void loadApproval(row.id).catch(() => undefined);
-  }, [row.brief, row.id, isLive.value]);
+    if (isBrief(row) && isLive.value) void loadApproval(row.id).catch(() => undefined);
+  }, [isBrief(row), row.id, isLive.value]);
   useCommands(askCommands(item, answering, scroller.current, () => setShowsInput((shown) => !shown)));
   const asksPeople = (row.questions?.length ?? 0) > 0;
   return (
@@ -84,7 +85,7 @@ function askCommands(
   const scroll = (share: number) => scroller?.scrollBy({ top: share * scroller.clientHeight });
   const reading: Record<string, CommandHandler | undefined> = {
     "ask.agent": row.agent_id === undefined ? undefined : { run: () => navigate({ screen: "agent", agentId: row.agent_id ?? "", tab: "transcript" }) },
-    "ask.input": row.view?.input_text === undefined ? undefined : { run: toggleInput },
+    "ask.input": exactInput(row) === undefined ? undefined : { run: toggleInput },
     // A line less than a page, so that nothing is jumped over.
     "ask.down": { run: () => scroll(0.9) },
     "ask.up": { run: () => scroll(-0.9) },

@@ -39,6 +39,7 @@ function AskEnded({ row }: { row: Approval }) {
     <div class="notice ended-notice" role="status">
       <div class="stack">
         <p><strong>{by}{at}.</strong></p>
+        {row.view?.edited_summary !== undefined && <p>Instead: <code>{row.view.edited_summary}</code></p>}
         {row.message !== undefined && <blockquote class="agent-words">{block(row.message)}</blockquote>}
       </div>
     </div>

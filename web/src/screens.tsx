@@ -17,8 +17,8 @@ export interface ScreenRow {
   draw(route: Route): ComponentChild;
 }
 
-const AgentsScreen = lazyScreen(async () => (await import("./screens/agents.tsx")).AgentsScreen);
-const AgentScreen = lazyScreen(async () => (await import("./screens/agent.tsx")).AgentScreen);
+const AgentsScreen = lazyScreen(async () => (await import("./screens/lazy.ts")).AgentsScreen);
+const AgentScreen = lazyScreen(async () => (await import("./screens/lazy.ts")).AgentScreen);
 
 export const screens: readonly ScreenRow[] = [
   { routes: ["inbox"], home: { screen: "inbox" }, word: "Inbox", icon: "inbox", command: "go.inbox", draw: (route) => <InboxScreen askId={route.screen === "inbox" ? route.askId : undefined} /> },

@@ -7,10 +7,11 @@ import { RouteLink } from "../app.tsx";
 import { describeCallError } from "../call_errors.ts";
 import { type CommandHandler, useCommands } from "../keys.ts";
 import { AgentActions } from "../parts/agent_actions.tsx";
+import { AgentDiffTab } from "../parts/agent_diff.tsx";
+import { AgentTerminalsTab } from "../parts/agent_terminals.tsx";
 import { AgentTranscript } from "../parts/agent_transcript.tsx";
 import { CommandButton } from "../parts/command_button.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { lazyScreen } from "../parts/lazy_screen.tsx";
 import { StateMark } from "../parts/state_mark.tsx";
 import { showToast } from "../parts/toasts.tsx";
 import { useLoaded } from "../parts/use_loaded.ts";
@@ -23,8 +24,7 @@ import type { Agent } from "../wire_types.ts";
 
 export type AgentTab = "transcript" | "diff" | "terminals";
 
-const tabs: [AgentTab, string][] = [["transcript", "Transcript"], ["diff", "Changes"]];
-const AgentDiffTab = lazyScreen(async () => (await import("../parts/agent_diff.tsx")).AgentDiffTab);
+const tabs: [AgentTab, string][] = [["transcript", "Transcript"], ["diff", "Changes"], ["terminals", "Terminals"]];
 
 export function AgentScreen({ agentId, tab }: { agentId: string; tab: AgentTab }) {
   const agent = hostState.value.agents.get(agentId);
@@ -72,6 +72,7 @@ function KnownAgent({ agent, tab }: { agent: Agent; tab: AgentTab }) {
 
 function TabContent({ agent, tab }: { agent: Agent; tab: AgentTab }) {
   if (tab === "diff") return <AgentDiffTab agent={agent} />;
+  if (tab === "terminals") return <AgentTerminalsTab agent={agent} />;
   return <AgentTranscript agent={agent} />;
 }
 
@@ -101,6 +102,7 @@ function agentCommands(agent: Agent, tab: AgentTab, onActions: () => void): Reco
     "agent.interrupt": { run: () => void interrupt(), whyNot: () => (canDecide.value ? noTurn() : "an observer cannot interrupt") },
     "agent.actions": { run: onActions },
     "agent.diff": { run: () => navigate({ screen: "agent", agentId: agent.id, tab: "diff" }) },
+    "agent.terminals": { run: () => navigate({ screen: "agent", agentId: agent.id, tab: "terminals" }) },
     back: { run: () => navigate(tab === "transcript" ? { screen: "agents" } : { screen: "agent", agentId: agent.id, tab: "transcript" }) },
   };
 }

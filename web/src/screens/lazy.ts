@@ -1,0 +1,4 @@
+// The screens beside the inbox, as one part of the page that is loaded when the first of them is opened.
+
+export { AgentScreen } from "./agent.tsx";
+export { AgentsScreen } from "./agents.tsx";

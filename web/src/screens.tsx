@@ -19,8 +19,10 @@ export interface ScreenRow {
 
 const AgentsScreen = lazyScreen(async () => (await import("./screens/lazy.ts")).AgentsScreen);
 const AgentScreen = lazyScreen(async () => (await import("./screens/lazy.ts")).AgentScreen);
+const RulesScreen = lazyScreen(async () => (await import("./screens/lazy.ts")).RulesScreen);
 
 export const screens: readonly ScreenRow[] = [
   { routes: ["inbox"], home: { screen: "inbox" }, word: "Inbox", icon: "inbox", command: "go.inbox", draw: (route) => <InboxScreen askId={route.screen === "inbox" ? route.askId : undefined} /> },
   { routes: ["agents", "agent"], home: { screen: "agents" }, word: "Agents", icon: "agents", command: "go.agents", draw: (route) => (route.screen === "agent" ? <AgentScreen agentId={route.agentId} tab={route.tab} /> : <AgentsScreen />) },
+  { routes: ["rules"], home: { screen: "rules" }, word: "Rules", icon: "rules", command: "go.rules", draw: () => <RulesScreen /> },
 ];

@@ -2,3 +2,4 @@
 
 export { AgentScreen } from "./agent.tsx";
 export { AgentsScreen } from "./agents.tsx";
+export { RulesScreen } from "./rules.tsx";

@@ -3,3 +3,4 @@
 export { AgentScreen } from "./agent.tsx";
 export { AgentsScreen } from "./agents.tsx";
 export { RulesScreen } from "./rules.tsx";
+export { TimelineScreen } from "./timeline.tsx";

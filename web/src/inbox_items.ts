@@ -96,11 +96,21 @@ function groupAlike(rows: Approval[], state: HostState, openId?: string): [Appro
   return [...groups.values()];
 }
 
+const alikeKeys = new WeakMap<Approval, { agent: Agent | undefined; key: string | undefined }>();
+
 /** What equal asks have in common: tool, exact input, options and the project they would run in. */
 export function alikeKey(row: Approval, agents: ReadonlyMap<string, Agent>): string | undefined {
+  const agent = row.agent_id === undefined ? undefined : agents.get(row.agent_id);
+  const known = alikeKeys.get(row);
+  if (known && known.agent === agent) return known.key;
+  const key = makeAlikeKey(row, agent);
+  alikeKeys.set(row, { agent, key });
+  return key;
+}
+
+function makeAlikeKey(row: Approval, agent: Agent | undefined): string | undefined {
   const countsAlone = !row.tool || !row.input_digest || !isOpen(row) || (row.questions?.length ?? 0) > 0 || row.repeats;
   if (countsAlone) return undefined;
-  const agent = row.agent_id === undefined ? undefined : agents.get(row.agent_id);
   const folder = agent?.managed?.worktree?.repository ?? row.cwd ?? "";
   return JSON.stringify([row.tool, row.input_digest, row.options, folder]);
 }
@@ -113,9 +123,15 @@ const laterClock = computed(() => {
   return passed.length === 0 ? 0 : Math.max(...passed);
 });
 
-export const openItems = computed(() =>
-  listItems(hostState.value, { openId: openId.value, later: laterUntil.value, now: laterClock.value }),
-);
+const waitingItems = computed(() => listItems(hostState.value, { later: laterUntil.value, now: laterClock.value }));
+
+/** Moving from one open item to the next leaves the list as it is, so that it costs nothing however long it is. */
+export const openItems = computed(() => {
+  const items = waitingItems.value;
+  const id = openId.value;
+  if (id === undefined || items.some((item) => item.id === id && item.section !== "later")) return items;
+  return listItems(hostState.value, { openId: id, later: laterUntil.value, now: laterClock.value });
+});
 
 /** Asks and questions that wait for people, each counted. */
 export const openCount = computed(() => openAskCount.value + openQuestionCount.value);

@@ -33,6 +33,8 @@ startPresence();
 watchPageVersion();
 
 const root = document.getElementById("app");
+// What stands there until the script runs.
+root?.replaceChildren();
 if (root) render(<App />, root);
 
 if ("serviceWorker" in navigator && isSecureContext) {

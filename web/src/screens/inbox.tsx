@@ -1,7 +1,7 @@
 // The inbox: everything that waits, oldest first, and beside it the one that is open.
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { type InboxItem, type InboxSection, laterUntil, openItems, putLater, summaryOf, takeBackLater } from "../inbox_items.ts";
 import { type CommandHandler, isTypingPlace, useCommands } from "../keys.ts";
 import { ItemPane } from "../parts/item_pane.tsx";
@@ -32,7 +32,7 @@ type ListRow = { heading: InboxSection; count: number } | { item: InboxItem };
 
 export function InboxScreen({ askId }: { askId: string | undefined }) {
   const items = shownItems();
-  const rows = withHeadings(items);
+  const rows = useMemo(() => withHeadings(items), [items]);
   useEffect(() => {
     if (askId !== undefined) activeId.value = askId;
   }, [askId]);
@@ -61,6 +61,8 @@ export function InboxScreen({ askId }: { askId: string | undefined }) {
 
 function shownItems(): InboxItem[] {
   const words = searchText.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const hidesLater = !showsLater.value && openItems.value.some((item) => item.section === "later");
+  if (words.length === 0 && !hidesLater) return openItems.value;
   return openItems.value.filter((item) => {
     const text = `${item.asker} ${summaryOf(item)}`.toLowerCase();
     return (item.section !== "later" || showsLater.value || words.length > 0) && words.every((word) => text.includes(word));

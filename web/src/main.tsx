@@ -19,6 +19,7 @@ import "./style/screens.css";
 import "./style/agents.css";
 import "./style/agent.css";
 import "./style/diff.css";
+import "./style/settings.css";
 import "./style/timeline.css";
 import "./style/rules.css";
 import "./style/terminals.css";

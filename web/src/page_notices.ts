@@ -7,6 +7,7 @@ import { preferences, setPreference } from "./preferences.ts";
 import { navigate } from "./route.ts";
 import { onHostEvent } from "./store.ts";
 import { askSummary } from "./inbox_items.ts";
+import { playTone } from "./sound.ts";
 import { askerName, plural } from "./text.ts";
 import { line } from "./visible.ts";
 import type { Approval, HostEvent, Question } from "./wire_types.ts";
@@ -33,6 +34,7 @@ function tell(event: HostEvent): void {
   const notice = noticeOf(event);
   if (!notice) return;
   announce(`${notice.title}, ${plural(openCount.value, "waiting", "waiting")}`);
+  if (preferences.value.sound) playTone();
   const away = document.visibilityState === "hidden" || !document.hasFocus();
   if (!preferences.value.notices || !away || Notification.permission !== "granted") return;
   // The tag replaces an earlier notice about the same ask.

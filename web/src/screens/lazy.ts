@@ -3,4 +3,5 @@
 export { AgentScreen } from "./agent.tsx";
 export { AgentsScreen } from "./agents.tsx";
 export { RulesScreen } from "./rules.tsx";
+export { SettingsScreen } from "./settings.tsx";
 export { TimelineScreen } from "./timeline.tsx";

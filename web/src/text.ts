@@ -21,6 +21,11 @@ export function age(at: string, now: number): string {
   return shortSpan(now - Date.parse(at));
 }
 
+export function agoText(at: string, now: number): string {
+  const span = now - Date.parse(at);
+  return span < SECOND ? "just now" : `${shortSpan(span)} ago`;
+}
+
 /** A span to the second while it is short, as a deadline shows it: `4:07`. */
 export function countdown(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / SECOND));

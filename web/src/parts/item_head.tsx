@@ -3,7 +3,7 @@
 import { type InboxItem, openItems } from "../inbox_items.ts";
 import { navigate } from "../route.ts";
 import { clock, hostState } from "../store.ts";
-import { age, folderName, hueOf } from "../text.ts";
+import { agoText, folderName, hueOf } from "../text.ts";
 import { line } from "../visible.ts";
 import { Icon } from "./icon.tsx";
 import { paletteOpen } from "./palette.tsx";
@@ -17,7 +17,7 @@ export function ItemHead({ item }: { item: InboxItem }) {
       <span class="agent-dot" style={{ background: `hsl(${hueOf(item.agentId ?? item.asker)} 60% 50%)` }} aria-hidden="true" />
       <div class="grow">
         <h2 class="ellipsis">{titleOf(item)}</h2>
-        <p class="muted small ellipsis">{[placeOf(item), `${age(item.createdAt, clock.value)} ago`].filter(Boolean).join(" · ")}</p>
+        <p class="muted small ellipsis">{[placeOf(item), agoText(item.createdAt, clock.value)].filter(Boolean).join(" · ")}</p>
       </div>
       {index >= 0 && waiting.length > 1 && <span class="muted small nowrap">{index + 1} of {waiting.length}</span>}
       <button class="plain more-button" aria-label="More commands" onClick={() => (paletteOpen.value = true)}><Icon name="more" /></button>

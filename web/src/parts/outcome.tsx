@@ -4,7 +4,7 @@ import type { AnswerOutcome } from "../answers.ts";
 import { whyIncomplete } from "../ask_facts.ts";
 import type { ReadingProgress } from "../reading.ts";
 import { clock } from "../store.ts";
-import { age, countdown, whoName } from "../text.ts";
+import { agoText, countdown, whoName } from "../text.ts";
 import { block, line } from "../visible.ts";
 import type { Approval, Question } from "../wire_types.ts";
 import { Icon } from "./icon.tsx";
@@ -33,7 +33,7 @@ const stateWords: Record<Approval["state"], string> = {
 
 function AskEnded({ row }: { row: Approval }) {
   const byPerson = ["allowed", "denied", "answered"].includes(row.state);
-  const at = row.resolved_at === undefined ? "" : `, ${age(row.resolved_at, clock.value)} ago`;
+  const at = row.resolved_at === undefined ? "" : `, ${agoText(row.resolved_at, clock.value)}`;
   const by = byPerson ? `${whoName(row.resolved_by)} ${stateWords[row.state]}` : stateWords[row.state];
   return (
     <div class="notice ended-notice" role="status">

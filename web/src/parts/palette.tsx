@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import { availableCommands, type CommandRow, handlerOf, keyOf, keyText, runCommand } from "../keys.ts";
+import { availableCommands, type CommandPlace, type CommandRow, handlerOf, keyOf, keyText, runCommand } from "../keys.ts";
 import { Dialog } from "./dialog.tsx";
 
 // The typed attributes want a native list beside this role; ours is drawn here.
@@ -10,12 +10,17 @@ const comboboxRole: object = { role: "combobox" };
 
 export const paletteOpen = signal(false);
 
+const placeOrder: CommandPlace[] = ["ask", "agent", "diff", "list", "anywhere", "confirm", "dialog"];
+
 /** Rows whose word or id has all words of the text, those that begin with it first. */
 export function findCommands(rows: readonly CommandRow[], text: string): CommandRow[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = rows.filter((row) => words.every((word) => `${row.word} ${row.id}`.toLowerCase().includes(word)));
   const first = words[0] ?? "";
-  return found.sort((a, b) => Number(b.word.toLowerCase().startsWith(first)) - Number(a.word.toLowerCase().startsWith(first)));
+  const begins = (row: CommandRow) => Number(first !== "" && row.word.toLowerCase().startsWith(first));
+  // What belongs to the thing that is open is what is looked for most.
+  const rank = (row: CommandRow) => placeOrder.indexOf(row.where);
+  return found.sort((a, b) => begins(b) - begins(a) || rank(a) - rank(b));
 }
 
 export function Palette() {

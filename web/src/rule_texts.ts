@@ -47,3 +47,8 @@ export function toolInput(tool: string, text: string): Record<string, string> {
   const keys: Record<string, string> = { Bash: "command", WebFetch: "url" };
   return { [keys[tool] ?? "file_path"]: text };
 }
+
+/** Enough of a file's path to tell it from others of the same name. */
+export function fileName(path: string): string {
+  return line(path.split("/").filter(Boolean).slice(-3).join("/"));
+}

@@ -45,7 +45,7 @@ export function KeySettings() {
               {commandTable.filter((row) => row.where === place).map((row) => (
                 <div key={row.id}>
                   <dt>
-                    <button class="plain key-button" aria-label={`Change the key of ${row.word}`} onClick={() => { setChanging(row.id); setProblem(undefined); }} onBlur={() => changing === row.id && setChanging(undefined)} onKeyDown={(event) => changing === row.id && take(row, event)}>
+                    <button class="plain key-button" aria-label={changing === row.id ? "press a key" : `${keyText(keyOf(row))}: change the key of ${row.word}`} onClick={() => { setChanging(row.id); setProblem(undefined); }} onBlur={() => changing === row.id && setChanging(undefined)} onKeyDown={(event) => changing === row.id && take(row, event)}>
                       {changing === row.id ? <span class="accent small">press a key</span> : <kbd>{keyText(keyOf(row))}</kbd>}
                     </button>
                   </dt>

@@ -1,6 +1,6 @@
 // Starts an agent: which one, where, and what it is to do first.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { putAgent } from "../agent_actions.ts";
 import { navigate } from "../route.ts";
 import { call, hostState } from "../store.ts";
@@ -26,6 +26,10 @@ export function SpawnSheet({ onClose }: { onClose(): void }) {
   const catalog = useLoaded("catalog", () => call("host.catalog", {}));
   const folders = knownFolders();
   const [draft, setDraft] = useState<SpawnDraft>({ ...emptyDraft, cwd: folders[0] ?? "" });
+  const installed = catalog.data?.find((row) => row.installed)?.name;
+  useEffect(() => {
+    if (installed !== undefined) setDraft((before) => (before.command === "" ? { ...before, agent: installed } : before));
+  }, [installed]);
   const action = useAction();
   const set = (change: Partial<SpawnDraft>) => setDraft((before) => ({ ...before, ...change }));
   const whyNot = whyNotSpawn(draft);

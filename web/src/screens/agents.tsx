@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { type AgentGroup, type AgentTreeRow, contextPercent, costText, groupNames, groupOf, listAgents, stateLook, waitingText } from "../agent_facts.ts";
+import { RouteLink } from "../app.tsx";
 import { type CommandHandler, useCommands } from "../keys.ts";
 import { AgentActions } from "../parts/agent_actions.tsx";
 import { CommandButton } from "../parts/command_button.tsx";
@@ -43,8 +44,7 @@ export function AgentsScreen() {
       </header>
       {shown.length === 0 ? <NoAgents /> : (
         <VirtualList
-          count={rows.length} estimate={ROW_PIXELS} label="Agents" active={activeRow}
-          activeId={activeRow >= 0 ? `agent-${activeId.value}` : undefined}
+          count={rows.length} estimate={ROW_PIXELS} label="Agents" role="list" active={activeRow}
           keyOf={(index) => rowKey(rows[index])}
           render={(index) => <Row row={rows[index]} onActions={setActionsFor} />}
         />
@@ -89,13 +89,15 @@ interface RowProps {
 function Row({ row, onActions }: RowProps) {
   if (!row) return null;
   if ("agent" in row) return <AgentRow row={row} onActions={onActions} />;
-  if (row.heading !== "archived") return <h2 class="list-heading">{groupNames[row.heading]} · {row.count}</h2>;
+  if (row.heading !== "archived") return <div role="listitem"><h2 class="list-heading">{groupNames[row.heading]} · {row.count}</h2></div>;
   return (
-    <h2 class="list-heading">
-      <button class="plain small" aria-expanded={showsArchived.value} onClick={() => (showsArchived.value = !showsArchived.value)}>
-        {showsArchived.value ? "▾" : "▸"} {groupNames.archived} · {row.count}
-      </button>
-    </h2>
+    <div role="listitem">
+      <h2 class="list-heading">
+        <button class="plain small" aria-expanded={showsArchived.value} onClick={() => (showsArchived.value = !showsArchived.value)}>
+          {showsArchived.value ? "▾" : "▸"} {groupNames.archived} · {row.count}
+        </button>
+      </h2>
+    </div>
   );
 }
 
@@ -103,11 +105,11 @@ function AgentRow({ row: { agent, depth }, onActions }: { row: AgentTreeRow; onA
   const isActive = agent.id === activeId.value;
   return (
     <div
-      id={`agent-${agent.id}`} role="option" aria-selected={isActive} class={`agent-row depth-${Math.min(depth, 4)} ${isActive ? "active" : ""}`}
+      id={`agent-${agent.id}`} role="listitem" aria-current={isActive ? "true" : undefined} class={`agent-row depth-${Math.min(depth, 4)} ${isActive ? "active" : ""}`}
       onClick={() => openAgent(agent)}
     >
       <span class="agent-name">
-        <strong class="ellipsis">{line(agent.name)}</strong>
+        <RouteLink class="agent-link-name ellipsis" route={{ screen: "agent", agentId: agent.id, tab: "transcript" }}>{line(agent.name)}</RouteLink>
         <span class="muted small ellipsis">{kindText(agent)}</span>
       </span>
       <span class="agent-state"><StateMark agent={agent} /><WaitingWords agent={agent} /></span>
@@ -117,7 +119,7 @@ function AgentRow({ row: { agent, depth }, onActions }: { row: AgentTreeRow; onA
         {age(agent.managed?.last_activity ?? agent.updated_at, clock.value)}
       </time>
       <button
-        class="plain agent-more" aria-label={`Actions for ${line(agent.name)}`} tabIndex={-1}
+        class="plain agent-more" aria-label={`Actions for ${line(agent.name)}`}
         onClick={(event) => { event.stopPropagation(); activeId.value = agent.id; onActions(agent.id); }}
       >⋯</button>
     </div>

@@ -6,9 +6,9 @@ import { RuleWriter } from "../parts/rule_writer.tsx";
 import { showToast } from "../parts/toasts.tsx";
 import { useAction } from "../parts/use_action.ts";
 import { useLoaded } from "../parts/use_loaded.ts";
-import { limitsText, projectName, scopeText, usedText } from "../rule_texts.ts";
+import { fileName, limitsText, projectName, scopeText, usedText } from "../rule_texts.ts";
 import { call, canDecide, clock, hostState, onHostEvent } from "../store.ts";
-import { age, folderName, plural, shortId, whoName } from "../text.ts";
+import { age, plural, shortId, whoName } from "../text.ts";
 import { line } from "../visible.ts";
 import type { FileRule, MinedRule, RulesResult } from "../wire_admin.ts";
 import type { Grant } from "../wire_types.ts";
@@ -135,7 +135,7 @@ function FileRules({ rules }: { rules: RulesResult }) {
             <code class="grow">{line(rule.rule)}</code>
             {!rule.counts && <span class="warn small nowrap">no effect</span>}
             {rule.area && <span class="muted small nowrap">{line(rule.area)} only</span>}
-            <span class="muted small" title={line(rule.source)}>{folderName(rule.source)}{rule.line !== undefined && `:${rule.line}`}</span>
+            <span class="muted small" title={line(rule.source)}>{fileName(rule.source)}{rule.line !== undefined && `:${rule.line}`}</span>
           </li>
         ))}
       </ul>

@@ -1,7 +1,7 @@
 // The timeline: which events there are, whom they are about, and which of them are shown. Pure.
 
 import { line } from "./visible.ts";
-import type { HostEvent } from "./wire_types.ts";
+import type { Approval, HostEvent } from "./wire_types.ts";
 
 export type KindGroup = "asks" | "questions" | "agents" | "turns" | "transcripts" | "rules" | "host";
 
@@ -56,7 +56,7 @@ export function whoOf(event: HostEvent): string | undefined {
 
 export function matchesText(event: HostEvent, text: string): boolean {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const searched = `${event.message} ${event.kind} ${event.agent_name ?? ""} ${whoOf(event) ?? ""}`.toLowerCase();
+  const searched = `${eventText(event)} ${event.kind} ${event.agent_name ?? ""} ${whoOf(event) ?? ""}`.toLowerCase();
   return words.every((word) => searched.includes(word));
 }
 
@@ -70,6 +70,12 @@ export function belongs(event: HostEvent, filter: TimelineFilter): boolean {
 export function mergeEvents(known: readonly HostEvent[], added: readonly HostEvent[]): HostEvent[] {
   const bySequence = new Map([...known, ...added].map((event) => [event.sequence, event]));
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence);
+}
+
+/** What happened. An ask is told by what would run: the host's message has only what the agent says about it. */
+export function eventText(event: HostEvent): string {
+  const summary = event.kind === "approval.requested" ? (event.payload as Partial<Approval> | null)?.view?.summary : undefined;
+  return summary === undefined ? line(event.message) : `${line(event.agent_name ?? "somebody")} asks: ${summary}`;
 }
 
 /** The ask or question that an event is about. */

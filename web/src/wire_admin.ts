@@ -41,6 +41,8 @@ export interface TokenRow {
   created_at: Time;
   /** It belongs to a browser that signed in. */
   device?: boolean;
+  /** What its user calls that browser. */
+  device_name?: string;
   expires_at?: Time;
   id: string;
   last_seen?: Time;

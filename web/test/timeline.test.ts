@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { belongs, itemOf, matchesText, mergeEvents, showsPayload, whoOf } from "../src/timeline.ts";
+import { belongs, eventText, itemOf, matchesText, mergeEvents, showsPayload, whoOf } from "../src/timeline.ts";
 import type { HostEvent } from "../src/wire_types.ts";
 
 function event(sequence: number, kind: string, rest: Partial<HostEvent> = {}): HostEvent {
@@ -33,4 +33,10 @@ test("the payload of an ask is never laid out here", () => {
   assert.equal(showsPayload(event(1, "turn.ended", { payload: { turn: 1 } })), true);
   assert.equal(itemOf(event(1, "approval.requested", { payload: { id: "approval-1" } })), "approval-1");
   assert.equal(itemOf(event(1, "turn.ended", { payload: { id: "x" } })), undefined);
+});
+
+test("an ask is told by what would run", () => {
+  const payload = { view: { summary: "Bash: git push" } };
+  assert.equal(eventText(event(1, "approval.requested", { agent_name: "fix", message: "Approval requested: nothing much", payload })), "fix asks: Bash: git push");
+  assert.equal(eventText(event(1, "approval.requested", { message: "Approval requested: a" })), "Approval requested: a");
 });

@@ -35,13 +35,13 @@ function TokenItem({ row, onRevoked }: { row: TokenRow; onRevoked(): void }) {
   const action = useAction();
   const revoke = async () => {
     if (!(await action.run(() => call("host.revoke_token", { token_id: row.id })))) return;
-    showToast({ text: `signed out ${line(row.name)}` });
+    showToast({ text: `signed out ${line(row.device_name ?? row.name)}` });
     onRevoked();
   };
   return (
     <li class="rule-item">
       <div class="grow">
-        <strong>{line(row.name)}</strong> {row.role !== "operator" && <span class="muted small">{line(row.role)}</span>}
+        <strong>{line(row.device_name ?? row.name)}</strong> {row.role !== "operator" && <span class="muted small">{line(row.role)}</span>}
         <p class="muted small">{tokenTexts(row, clock.value).join(" · ")}</p>
         {action.error && <p class="bad small" role="alert">{action.error}</p>}
       </div>

@@ -6,7 +6,7 @@ import { EndList, type EndListControl } from "../parts/end_list.tsx";
 import { useCommands } from "../keys.ts";
 import { navigate } from "../route.ts";
 import { hostState, isLive } from "../store.ts";
-import { itemOf, kindGroups, matchesText, showsPayload, type TimelineFilter, whoOf } from "../timeline.ts";
+import { eventText, itemOf, kindGroups, matchesText, showsPayload, type TimelineFilter, whoOf } from "../timeline.ts";
 import { TimelineFeed } from "../timeline_feed.ts";
 import { block, line } from "../visible.ts";
 import type { HostEvent } from "../wire_types.ts";
@@ -97,7 +97,7 @@ function EventRow({ event, before, marked, opened, onOpen }: EventRowProps) {
         <button class="plain event-line" aria-expanded={opened} onClick={() => onOpen(opened ? undefined : event.sequence)}>
           <time class="muted small" dateTime={event.timestamp}>{timeOf(event)}</time>
           <span class="event-kind muted small ellipsis">{line(event.kind)}</span>
-          <span class="grow event-message">{line(event.message)}</span>
+          <span class="grow event-message">{eventText(event)}</span>
           {who && <span class="event-who muted small nowrap">{who}</span>}
         </button>
         {opened && <EventDetail event={event} />}

@@ -1,6 +1,6 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
+.PHONY: help run web test test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
@@ -14,10 +14,14 @@ help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: ## Build, then start a host in a scratch home with three demo agents to answer
+	scripts/web --optional
 	cargo build --locked -p countersign
 	target/debug/countersign demo run
 
-test: agents ## All tests; CI runs this, `make lint` and `make deny`
+web: ## Build the web page, which the next cargo build puts into the binary
+	scripts/web
+
+test: agents web ## All tests; CI runs this, `make lint` and `make deny`
 	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
 	$(MAKE) schemathesis
 
@@ -72,11 +76,11 @@ dev: ## A host in the foreground in a scratch home
 	cargo build --locked -p countersign
 	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up
 
-install: ## Build and install into $(DESTDIR)$(PREFIX): the binary, manual pages, completions
+install: web ## Build and install into $(DESTDIR)$(PREFIX): the binary, manual pages, completions
 	cargo build --locked --release -p countersign
 	DESTDIR="$(DESTDIR)" scripts/install-files "$${CARGO_TARGET_DIR:-target}/release/countersign" "$(PREFIX)"
 
-dist: $(CACHE)/bin/cargo-deb ## Build a static binary and a Debian package with checksums, and start both
+dist: web $(CACHE)/bin/cargo-deb ## Build a static binary and a Debian package with checksums, and start both
 	scripts/dist $(CURDIR)/$(CACHE)/bin/cargo-deb
 	scripts/dist-test
 
@@ -85,4 +89,4 @@ $(CACHE)/bin/cargo-deb:
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf $(CACHE)
+	rm -rf $(CACHE) web/dist web/node_modules

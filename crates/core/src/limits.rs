@@ -547,3 +547,6 @@ pub const HOOK_SWEEP_MS: u64 = 30_000;
 
 /// Sessions that may begin alike before the host refuses to tell them apart.
 pub const HOOK_TWINS_MAX: usize = 100;
+
+/// One file of the web page that is read from a folder: far more than any of them has.
+pub const WEB_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -8,7 +8,7 @@ use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{
     HostSettings, McpServer, Rulebook, RunnerSettings, Service, ServiceError,
 };
-use countersign_server::{Server, ServerOptions};
+use countersign_server::{Server, ServerOptions, WebOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +29,7 @@ pub(crate) struct HostOptions {
     pub(crate) unnamed_callers: bool,
     /// How long orchestrators have to answer before people are asked as well.
     pub(crate) escalation_ms: u64,
+    pub(crate) web: WebOptions,
 }
 
 /// What the file says, or a test.
@@ -49,6 +50,7 @@ pub(crate) async fn run(
         agents_alone_ms,
         unnamed_callers,
         escalation_ms,
+        web,
     } = options;
     raise_file_limit();
     let mut settings = settings(&paths, agents_alone_ms)?;
@@ -64,6 +66,7 @@ pub(crate) async fn run(
         database: paths.database.clone(),
         agents_alone_ms,
         unnamed_callers,
+        web,
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     end_file_token(&service, &paths.runtime_dir).await?;

@@ -599,8 +599,18 @@ pub struct HostStatus {
     pub unnamed_callers: bool,
     /// Its version.
     pub version: String,
+    /// The web page; absent if the host is older than the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<WebStatus>,
     /// The caller.
     pub you: Who,
+}
+
+/// What the host says about its web page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WebStatus {
+    /// Whether the page is in the host; if not, it was built without `make web`.
+    pub built: bool,
 }
 
 /// How the processes of an agent are held together.

@@ -26,6 +26,7 @@ mod server_state;
 mod session;
 mod strict;
 mod web;
+mod web_assets;
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,6 +55,14 @@ pub struct ServerOptions {
     /// Whether a token alone is enough on TCP if the calling process cannot be identified, as
     /// through a forwarded port.
     pub unnamed_callers: bool,
+    pub web: WebOptions,
+}
+
+/// How the web page is served.
+#[derive(Clone, Debug, Default)]
+pub struct WebOptions {
+    /// A folder to read the page from, while it is developed; `None` for the files in the binary.
+    pub folder: Option<PathBuf>,
 }
 
 /// Why the server could not start.

@@ -38,6 +38,7 @@ use crate::peer::{TcpEnds, TcpPeers};
 use crate::recheck_caller::recheck_caller;
 use crate::request_length::{LengthLines, WatchedStream};
 use crate::request_log::log_request;
+use crate::web_assets::{self, WebAssets};
 use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session, web};
 
 /// What is read from a WebSocket at a time: most frames fit.
@@ -94,6 +95,7 @@ pub(crate) async fn open(
         socket: options.socket.clone(),
         database: options.database,
         agents_alone_ms: options.agents_alone_ms,
+        web_assets: WebAssets::new(options.web.folder),
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = state.agents_ended_by.clone();
@@ -139,7 +141,8 @@ fn router(state: &Arc<ServerState>) -> Router {
         .route("/login/{ticket}", get(web::login))
         .route("/api/v1/openapi.json", get(openapi))
         .merge(rest)
-        .fallback(unknown_path)
+        .merge(web_assets::router())
+        .fallback(web_assets::file_or_unknown)
         .method_not_allowed_fallback(method_not_allowed)
         // The layer that is added last runs first. The caller is identified only for requests that
         // the guard let pass, and the body limit has to be known when the body is read there.
@@ -159,11 +162,6 @@ async fn openapi() -> impl IntoResponse {
         [(header::CONTENT_TYPE, "application/json")],
         rest::document::text(),
     )
-}
-
-async fn unknown_path() -> ApiError {
-    let message = "there is no such path; the API is under /api/v1";
-    ApiError::plain(Reason::UnknownPath, message)
 }
 
 async fn method_not_allowed(method: Method) -> ApiError {
@@ -225,7 +223,7 @@ async fn web_socket_or_front_page(
         Err(refusal) if parts.headers.contains_key(header::UPGRADE) => {
             Err(refuse_upgrade(&refusal))
         }
-        Err(_) => Ok(web::front_page().into_response()),
+        Err(_) => Ok(web_assets::page(state, parts.headers).await),
     }
 }
 

@@ -8,7 +8,7 @@ use countersign_core::{Caller, RecordedActor};
 use countersign_daemon::{ContainmentMethod, Service};
 use countersign_protocol::{
     AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
-    RescueResult, ShutdownParams,
+    RescueResult, ShutdownParams, WebStatus,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,7 @@ use crate::convert;
 use crate::login_tickets::LoginTickets;
 use crate::ops;
 use crate::origin_guard::OriginGuard;
+use crate::web_assets::WebAssets;
 
 pub(crate) struct ServerState {
     pub(crate) service: Service,
@@ -35,6 +36,7 @@ pub(crate) struct ServerState {
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) agents_alone_ms: u64,
+    pub(crate) web_assets: WebAssets,
     /// The caller that wanted the agents to end with the host, if there was one.
     pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
 }
@@ -80,6 +82,9 @@ impl ServerState {
             store_error: self.service.store_error().map(|error| error.to_string()),
             unnamed_callers: self.authenticator.unnamed_callers,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            web: Some(WebStatus {
+                built: self.web_assets.is_built(),
+            }),
             you: convert::who(&RecordedActor::from(caller)),
         })
     }

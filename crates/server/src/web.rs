@@ -1,11 +1,14 @@
-//! The few pages around the API: a front page, health, metrics, the login link.
+//! The few pages around the API: health, metrics, the login link, and what is shown instead of a web
+//! page that was not built.
+
+mod plain_page;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use countersign_core::{Caller, Role};
 use countersign_protocol::Reason;
 
@@ -18,11 +21,16 @@ use crate::rest::{PathId, RequestConnection};
 pub(crate) const COOKIE: &str = "countersign_session";
 const COOKIE_LIFE: Duration = Duration::from_hours(12);
 
-pub(crate) fn front_page() -> Html<&'static str> {
-    Html(
-        "<!doctype html><meta charset=utf-8><title>Countersign</title><h1>Countersign</h1>\
-         <p>The host is running. Answer asks with <code>countersign watch</code> or <code>countersign inbox</code>.\
-         <p>The API is under <code>/api/v1</code>, described by <a href=/api/v1/openapi.json>/api/v1/openapi.json</a>.",
+/// What the addresses of the web page give if this host was built without it.
+pub(crate) fn not_built_page() -> Response {
+    plain_page::respond(
+        "Countersign",
+        "<p>The host is running, but it was built without the web page. Build it with \
+         <code>make web</code>, build the host again, and restart it.</p>\
+         <p>Until then answer asks with <code>countersign watch</code> or \
+         <code>countersign inbox</code>.</p>\
+         <p>The API is under <code>/api/v1</code>, described by \
+         <a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a>.</p>",
     )
 }
 

@@ -314,6 +314,7 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         Some(listen) => ok("listen", listen),
         None => ok("listen", "no TCP, only the Unix socket"),
     });
+    checks.push(web_page(status));
     if status.unnamed_callers {
         checks.push(warn(
             "unnamed callers",
@@ -335,6 +336,19 @@ fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
         ));
     }
     checks
+}
+
+fn web_page(status: &HostStatus) -> DoctorCheck {
+    const WHAT: &str = "web page";
+    if status.web.as_ref().is_some_and(|web| web.built) {
+        ok(WHAT, "built; open it with `countersign open`")
+    } else {
+        warn(
+            WHAT,
+            "not in this build",
+            "run `make web` (it needs Node), build the host again and restart it",
+        )
+    }
 }
 
 fn containment(held: &Containment) -> DoctorCheck {

@@ -15,6 +15,16 @@ pub(super) async fn status(common: &CommonArgs) -> Result<CliExit, CliError> {
     })
 }
 
+fn web_page(status: &HostStatus) -> String {
+    let is_built = status.web.as_ref().is_some_and(|web| web.built);
+    let text = match (is_built, &status.listen) {
+        (false, _) => "not built: run `make web` and build the host again",
+        (true, None) => "needs TCP, and this host listens on the socket alone",
+        (true, Some(_)) => "open it with `countersign open`",
+    };
+    text.to_owned()
+}
+
 fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         (
@@ -30,6 +40,7 @@ fn status_fields(status: &HostStatus, now: Time) -> Vec<(&'static str, String)> 
             "listen",
             status.listen.clone().unwrap_or_else(|| "no TCP".into()),
         ),
+        ("web page", web_page(status)),
         ("socket", status.socket.clone()),
         ("database", status.database.clone()),
         ("agents", status.agents.to_string()),

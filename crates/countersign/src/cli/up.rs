@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use countersign_core::limits::HANDOVER_MS;
+use countersign_server::WebOptions;
 use tracing_subscriber::EnvFilter;
 
 use super::replace::{self, ReplacedHost};
@@ -53,6 +55,9 @@ pub(crate) struct UpArgs {
     /// Accept this host name, for tunnels; repeatable
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
+    /// Serve the web page from this folder instead of the built-in one, while developing it
+    #[arg(long, value_name = "DIR")]
+    web_dir: Option<PathBuf>,
     /// Format of the log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -85,6 +90,9 @@ impl UpArgs {
         for name in &self.allow_host {
             arguments.extend(["--allow-host".into(), name.clone()]);
         }
+        if let Some(folder) = &self.web_dir {
+            arguments.extend(["--web-dir".into(), absolute(folder).display().to_string()]);
+        }
         if self.log_format == LogFormat::Json {
             arguments.extend(["--log-format".into(), "json".into()]);
         }
@@ -108,6 +116,19 @@ impl UpArgs {
             agents_alone_ms: host::agents_alone_ms(&config),
             unnamed_callers: config.server.unnamed_callers,
             escalation_ms: config.questions.to_person_seconds.as_ms(),
+            web: self.web_options()?,
+        })
+    }
+
+    fn web_options(&self) -> Result<WebOptions, CliError> {
+        if let Some(folder) = &self.web_dir
+            && !folder.is_dir()
+        {
+            let message = format!("`{}` is not a folder", folder.display());
+            return Err(CliError::failed(message).with_hint("build the web page with `make web`"));
+        }
+        Ok(WebOptions {
+            folder: self.web_dir.as_deref().map(absolute),
         })
     }
 
@@ -124,6 +145,11 @@ impl UpArgs {
         }
         Ok(())
     }
+}
+
+/// The child runs in another folder, where a relative path would mean another one.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 pub(super) async fn up(common: &CommonArgs, mut args: UpArgs) -> Result<CliExit, CliError> {
@@ -273,6 +299,7 @@ mod tests {
             listen: Some("127.0.0.1:9100".parse().unwrap()),
             no_listen: false,
             allow_host: vec!["desk".into()],
+            web_dir: Some("/srv/page".into()),
             detached: false,
             log_format: LogFormat::Json,
         };
@@ -283,6 +310,8 @@ mod tests {
                 "127.0.0.1:9100",
                 "--allow-host",
                 "desk",
+                "--web-dir",
+                "/srv/page",
                 "--log-format",
                 "json"
             ]
@@ -304,6 +333,7 @@ mod tests {
             listen: None,
             no_listen: true,
             allow_host: vec!["b".into()],
+            web_dir: None,
             detached: false,
             log_format: LogFormat::Text,
         };

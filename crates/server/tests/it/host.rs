@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use countersign_daemon::{HostSettings, Rulebook, RulebookConfig};
-use countersign_server::{Server, ServerOptions};
+use countersign_server::{Server, ServerOptions, WebOptions};
 use countersign_testkit::doors::TestHost;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -141,6 +141,7 @@ fn launch(home: &Path, listen: &str, change: Change, log: LogBuffer) -> (Running
         database: home.join("countersign.db"),
         agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
         unnamed_callers: false,
+        web: WebOptions::default(),
     };
     change(&mut settings, &mut options);
     let shutdown = CancellationToken::new();

@@ -33,3 +33,4 @@ mod request_log;
 mod rest;
 mod strict_requests;
 mod tokens;
+mod web_page;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use countersign_daemon::HostSettings;
-use countersign_server::{Server, ServerOptions};
+use countersign_server::{Server, ServerOptions, WebOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -98,6 +98,7 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
         database: PathBuf::from("memory"),
         agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
         unnamed_callers: false,
+        web: WebOptions::default(),
     };
     let server = Server::open(options, service.clone(), CancellationToken::new()).await?;
     stopped.wait().await;

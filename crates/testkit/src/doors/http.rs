@@ -89,7 +89,9 @@ fn head(
         lines.push(format!("host: {address}"));
     }
     if length > 0 {
-        lines.push("content-type: application/json".to_owned());
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            lines.push("content-type: application/json".to_owned());
+        }
         lines.push(format!("content-length: {length}"));
     }
     lines.extend(

@@ -198,7 +198,7 @@ fn check_request(guard: &OriginGuard, request: &Request, is_unix: bool) -> Resul
     if is_unix {
         return Ok(());
     }
-    guard.check(request.uri(), request.headers())
+    guard.check(request.method(), request.uri(), request.headers())
 }
 
 fn record_header(service: &Service) -> Option<HeaderValue> {

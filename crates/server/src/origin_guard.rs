@@ -1,12 +1,14 @@
 //! Checks of `Host`, `Origin` and the query string that every request on TCP has to pass.
 //!
 //! Invariant: a page of another origin, or one that reaches the host under a name that is not its
-//! own, gets nothing but a refusal, on HTTP and on WebSocket alike.
+//! own, gets nothing but a refusal, on HTTP and on WebSocket alike. It may lead a person here by a
+//! link, and then sees nothing of what the person gets.
 
 use axum::http::{HeaderMap, Method, Uri, header};
 use countersign_protocol::Reason;
 
 use crate::api_error::ApiError;
+use crate::web_assets;
 
 /// Names under which this host may be addressed.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +47,12 @@ impl OriginGuard {
     }
 
     /// Refuses a request that was addressed to another name, or that a page of another origin made.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    pub(crate) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), ApiError> {
         refuse_query_tokens(uri)?;
         // Against DNS rebinding: a page whose name was made to resolve to loopback is of the same
         // origin to its browser, but the name is still in `Host`.
@@ -66,10 +73,14 @@ impl OriginGuard {
         let cross_site = headers
             .get("sec-fetch-site")
             .is_some_and(|site| site == "cross-site" || site == "same-site");
-        if cross_site {
-            Err(wrong_origin("pages of other sites have no business here"))
-        } else {
+        let path = uri.path();
+        if !cross_site
+            || is_followed_link(method, path, headers)
+            || is_frame_file(method, path, headers)
+        {
             Ok(())
+        } else {
+            Err(wrong_origin("pages of other sites have no business here"))
         }
     }
 
@@ -93,6 +104,32 @@ impl OriginGuard {
             .iter()
             .any(|ours| ours.eq_ignore_ascii_case(host))
     }
+}
+
+/// Whether a person follows a link on another site, as in a chat. The browser then shows our page in
+/// a window of its own, without our cookie, and the other site reads nothing of it.
+fn is_followed_link(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    method == Method::GET
+        && has_value(headers, "sec-fetch-mode", &["navigate"])
+        // Not a frame: those are `iframe`, `frame`, `embed` or `object`.
+        && has_value(headers, "sec-fetch-dest", &["document"])
+        && (web_assets::is_page(path) || path.starts_with("/login/"))
+}
+
+/// Whether the terminal's frame loads its script or style. It has no origin, so its own host is
+/// another site to it. The files hold nothing about anybody.
+fn is_frame_file(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    method == Method::GET
+        && has_value(headers, "sec-fetch-mode", &["no-cors"])
+        && has_value(headers, "sec-fetch-dest", &["script", "style"])
+        && web_assets::is_frame_file(path)
+}
+
+/// Whether a header is there once, with one of these values.
+fn has_value(headers: &HeaderMap, name: &str, expected: &[&str]) -> bool {
+    let mut values = headers.get_all(name).iter();
+    let found = values.next().and_then(|value| value.to_str().ok());
+    values.next().is_none() && found.is_some_and(|found| expected.contains(&found))
 }
 
 /// Refuses a change that is authenticated by a cookie and does not come from the host's own page.
@@ -162,8 +199,82 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         guard
-            .check(&Uri::from_static("/api/v1/agents"), &headers)
+            .check(&Method::GET, &Uri::from_static("/api/v1/agents"), &headers)
             .is_ok()
+    }
+
+    #[test]
+    fn a_link_on_another_site_leads_to_the_page_and_nowhere_else() {
+        let guard = OriginGuard::new(7766, &[]);
+        let passes = |method: Method, path: &str, mode: &str, dest: &str, site: &str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [
+                ("host", "localhost:7766"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+                ("sec-fetch-dest", dest),
+            ] {
+                headers.append(name, value.parse().unwrap());
+            }
+            guard
+                .check(&method, &path.parse().unwrap(), &headers)
+                .is_ok()
+        };
+        for site in ["cross-site", "same-site"] {
+            for path in [
+                "/",
+                "/ask/1",
+                "/agents",
+                "/agents/a/diff",
+                "/settings",
+                "/login/t",
+            ] {
+                assert!(
+                    passes(Method::GET, path, "navigate", "document", site),
+                    "{path}"
+                );
+                assert!(
+                    !passes(Method::POST, path, "navigate", "document", site),
+                    "{path}"
+                );
+                assert!(
+                    !passes(Method::GET, path, "navigate", "iframe", site),
+                    "{path}"
+                );
+                assert!(!passes(Method::GET, path, "cors", "empty", site), "{path}");
+                assert!(
+                    !passes(Method::GET, path, "no-cors", "script", site),
+                    "{path}"
+                );
+                assert!(
+                    !passes(Method::GET, path, "websocket", "websocket", site),
+                    "{path}"
+                );
+            }
+            for path in [
+                "/api/v1/agents",
+                "/rpc",
+                "/mcp",
+                "/metrics",
+                "/ask/",
+                "/sw.js",
+            ] {
+                assert!(
+                    !passes(Method::GET, path, "navigate", "document", site),
+                    "{path}"
+                );
+            }
+            let script = "/term/frame-0123456789ab.js";
+            assert!(passes(Method::GET, script, "no-cors", "script", site));
+            assert!(!passes(Method::GET, script, "cors", "script", site));
+            assert!(!passes(
+                Method::GET,
+                "/app-0123456789ab.js",
+                "no-cors",
+                "script",
+                site
+            ));
+        }
     }
 
     #[test]
@@ -243,7 +354,9 @@ mod tests {
             ("/?tokens=x", true),
         ] {
             assert_eq!(
-                guard.check(&uri.parse().unwrap(), &headers).is_ok(),
+                guard
+                    .check(&Method::GET, &uri.parse().unwrap(), &headers)
+                    .is_ok(),
                 passes,
                 "{uri}"
             );

@@ -116,6 +116,23 @@ pub(crate) fn router() -> Router<Arc<ServerState>> {
     routes.fold(Router::new(), |router, path| router.route(path, get(page)))
 }
 
+/// Whether a path is an address of the page.
+pub(crate) fn is_page(path: &str) -> bool {
+    path == "/"
+        || PAGE_ROUTES.iter().any(|route| {
+            let folder = route.strip_suffix("{*rest}");
+            folder.map_or(path == *route, |folder| {
+                path.starts_with(folder) && path.len() > folder.len()
+            })
+        })
+}
+
+/// Whether a path is one of the terminal's files.
+pub(crate) fn is_frame_file(path: &str) -> bool {
+    path.strip_prefix('/')
+        .is_some_and(|name| name.starts_with(FRAME_FOLDER))
+}
+
 /// Serves the document of the page, at any of its addresses.
 pub(crate) async fn page(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response {
     let found = respond(&state.web_assets, INDEX, headers).await;

@@ -193,11 +193,7 @@ async fn what_is_not_a_file_of_the_page_is_not_found() {
         "/settings/x",
     ] {
         let answer = get(&host, path, &[]).await;
-        assert_eq!(
-            answer.refusal(),
-            (404, "unknown_path".to_owned()),
-            "{path}"
-        );
+        assert_eq!(answer.refusal(), (404, "unknown_path".to_owned()), "{path}");
     }
     let answer = http(&host.address, "POST", "/sw.js", &[], "").await;
     assert_eq!(answer.refusal(), (404, "unknown_path".to_owned()));

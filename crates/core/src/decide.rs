@@ -154,6 +154,7 @@ pub fn decide(
         } => questions::answer(state, context, &caller, &question, answer),
         Input::StopAll(caller) => approvals::stop_all(state, &caller),
         Input::CreateToken(input) => record::create_token(state, context, input),
+        Input::RenewToken(token) => Ok(record::renew_token(state, context, token)),
         Input::RevokeToken { caller, token } => record::revoke_token(state, &caller, token),
         Input::MarkProcess { agent, process } => record::mark_process(state, agent, process),
         Input::ForgetProcesses(processes) => Ok(record::forget_processes(state, processes)),

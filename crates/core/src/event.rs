@@ -42,8 +42,8 @@ pub use orchestration::{
 };
 pub use questions::{QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText};
 pub use record::{
-    NotificationSent, ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted,
-    TokenCreated, TokenRevoked,
+    LoginDevice, NotificationSent, ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned,
+    RecordRedacted, TokenCreated, TokenRenewed, TokenRevoked,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantScope, GrantUse,
@@ -238,6 +238,8 @@ events! {
     NotificationSent = public "host.notification_sent", about maybe agent, text [message payload];
     /// A token was made.
     TokenCreated = internal "token.created", about bearer role, text [];
+    /// A device that is logged in was used, and stays so for longer.
+    TokenRenewed = internal "token.renewed", about none, text [];
     /// A token was withdrawn.
     TokenRevoked = internal "token.revoked", about none, text [];
     /// A process used an agent's token: it and its descendants are that agent.

@@ -119,6 +119,8 @@ pub enum Input {
     StopAll(Caller),
     /// See [`CreateToken`].
     CreateToken(CreateToken),
+    /// A device that is logged in was used.
+    RenewToken(TokenId),
     /// A token is withdrawn.
     RevokeToken { caller: Caller, token: TokenId },
     /// A process used an agent's token.
@@ -390,6 +392,8 @@ pub struct CreateToken {
     pub name: String,
     /// How long it is valid; `None` for one that never ends.
     pub ttl_ms: Option<u64>,
+    /// The name of the browser that logs in. Its token then ends `ttl_ms` after its last use.
+    pub device: Option<String>,
 }
 
 /// Which connections are open, and which of them read events. Not a fact of the log: after a

@@ -550,3 +550,14 @@ pub const HOOK_TWINS_MAX: usize = 100;
 
 /// One file of the web page that is read from a folder: far more than any of them has.
 pub const WEB_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How old the record of a device's last use becomes before a use is recorded again: one small write
+/// a day for each device.
+pub const DEVICE_RENEWAL_MS: u64 = 24 * 3_600_000;
+
+/// How long a device stays logged in without being used, unless configured otherwise: longer than a
+/// holiday.
+pub const DEVICE_SESSION_MS: u64 = 30 * 24 * 3_600_000;
+
+/// The name of a device and a form around it.
+pub const LOGIN_FORM_BYTES_MAX: usize = 4 * 1024;

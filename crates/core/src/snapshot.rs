@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::checkpoint::Checkpoint;
-use crate::event::{AnswerDelivery, Device, ProcessKey};
+use crate::event::{AnswerDelivery, Device, LoginDevice, ProcessKey};
 use crate::grant::GrantState;
 use crate::ids::{AgentId, GrantId, Seq, Timestamp, TokenId};
+use crate::limits::DEVICE_RENEWAL_MS;
 use crate::principal::Role;
 use crate::question::Question;
 
@@ -29,6 +30,26 @@ pub struct AccessToken {
     pub created_at: Timestamp,
     /// When it ends.
     pub expires_at: Option<Timestamp>,
+    /// The browser that holds it, if it is the token of a login.
+    pub device: Option<LoginDevice>,
+    /// When a device was seen, as far as that was recorded: within a day of its last use.
+    pub last_seen: Option<Timestamp>,
+}
+
+impl AccessToken {
+    /// Whether a device's use is to be recorded: its token is valid, and the last record is old.
+    pub fn renewal_due(&self, now: Timestamp) -> bool {
+        let Some(device) = &self.device else {
+            return false;
+        };
+        // A session of a few hours is renewed more often, or it would end while it is used.
+        let interval_ms = DEVICE_RENEWAL_MS.min(device.session_ms / 4);
+        let is_valid = self.expires_at.is_none_or(|end| now < end);
+        is_valid
+            && self
+                .last_seen
+                .is_none_or(|seen| now >= seen.plus_ms(interval_ms))
+    }
 }
 
 /// A process that is an agent.

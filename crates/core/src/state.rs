@@ -248,6 +248,7 @@ impl State {
             Event::DeviceRegistered(e) => self.put_device(&e.device),
             Event::DeviceUpdated(e) => self.put_device(&e.device),
             Event::TokenCreated(e) => self.apply_token_created(at, e),
+            Event::TokenRenewed(e) => self.apply_token_renewed(at, e),
             Event::TokenRevoked(e) => self.remove_token(&e.token),
             Event::ProcessMarked(e) => self.apply_marked(e),
             Event::ProcessesForgotten(e) => self.apply_forgotten(e),

@@ -223,8 +223,7 @@ pub(crate) enum CliCommand {
     )]
     Service(service::ServiceCommand),
     /// Print a one-time link to the web page
-    #[command(after_help = "Examples:\n  xdg-open \"$(countersign open)\"")]
-    Open,
+    Open(open::OpenArgs),
     /// Print what a shell needs to complete commands, names and ids
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -376,7 +375,7 @@ impl Cli {
             CliCommand::Hook(command) => hook::hook(common, command),
             CliCommand::Stop(args) => stop::stop(common, args).await,
             CliCommand::Service(command) => service::service(common, command),
-            CliCommand::Open => open::open(common).await,
+            CliCommand::Open(args) => open::open(common, &args).await,
             CliCommand::Completions { shell } => completions(shell),
             CliCommand::Man { folder } => man(&folder),
             CliCommand::Demo(command) => Box::pin(demo::run(command)).await,

@@ -2,6 +2,7 @@
 
 mod profile;
 mod questions;
+mod web;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,6 +19,7 @@ use crate::error::CliError;
 
 pub(crate) use self::profile::ProfileConfig;
 pub(crate) use self::questions::QuestionsConfig;
+pub(crate) use self::web::WebConfig;
 
 /// The default address of a host.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
@@ -43,6 +45,8 @@ pub(crate) struct HostConfig {
     pub(crate) hook: HookConfig,
     #[serde(default)]
     pub(crate) questions: QuestionsConfig,
+    #[serde(default)]
+    pub(crate) web: WebConfig,
     /// What `spawn --profile NAME` stands for.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, ProfileConfig>,
@@ -249,6 +253,7 @@ mod tests {
             },
             hook: HookConfig::default(),
             questions: QuestionsConfig::default(),
+            web: WebConfig::default(),
             profiles: BTreeMap::new(),
         };
         assert_eq!(config, expected);

@@ -22,6 +22,10 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 pub(crate) const WARNING: Style =
     Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
+/// Black on white, whatever the colours of the terminal are.
+pub(crate) const PAPER: Style = Style::new()
+    .fg_color(Some(anstyle::Color::Ansi(AnsiColor::Black)))
+    .bg_color(Some(anstyle::Color::Ansi(AnsiColor::BrightWhite)));
 pub(crate) const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
 /// The style of the state of an agent or an ask. The word itself says what the colour does.

@@ -18,12 +18,15 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use countersign_core::event::ProcessKey;
 use countersign_core::limits::HIERARCHY_DEPTH_MAX;
 use countersign_core::{AccessToken, Agent, AgentId, CommitChanges, State, Timestamp, TokenId};
+use tokio::sync::watch;
 
 /// Agents, marks and tokens as of the newest commit.
 #[derive(Debug)]
 pub(crate) struct AgentDirectory {
     entries: RwLock<DirectoryEntries>,
     trust_version: AtomicU64,
+    /// Changes when a token was withdrawn, which whoever uses it has to notice at once.
+    revocations: watch::Sender<()>,
 }
 
 /// Everything that one commit publishes together.
@@ -40,7 +43,13 @@ impl AgentDirectory {
         Self {
             entries: RwLock::new(DirectoryEntries::from_state(state)),
             trust_version: AtomicU64::new(0),
+            revocations: watch::channel(()).0,
         }
+    }
+
+    /// Wakes whenever a token was withdrawn.
+    pub(crate) fn watch_revocations(&self) -> watch::Receiver<()> {
+        self.revocations.subscribe()
     }
 
     /// Everything as of one commit. The loop cannot publish while the guard lives, so it is held
@@ -67,10 +76,15 @@ impl AgentDirectory {
         }
         let mut entries = self.write();
         entries.apply_changes(changes);
+        let has_revoked = tokens.iter().any(|(_, token)| token.is_none());
         // Marks that are removed and tokens that are added take nothing away from a caller.
-        if !marks_added.is_empty() || tokens.iter().any(|(_, token)| token.is_none()) {
+        if !marks_added.is_empty() || has_revoked {
             // Under the lock: whoever read the earlier entries took the earlier version before.
             self.trust_version.fetch_add(1, Ordering::Release);
+        }
+        drop(entries);
+        if has_revoked {
+            self.revocations.send_replace(());
         }
     }
 
@@ -79,6 +93,8 @@ impl AgentDirectory {
         let mut entries = self.write();
         *entries = DirectoryEntries::from_state(state);
         self.trust_version.fetch_add(1, Ordering::Release);
+        drop(entries);
+        self.revocations.send_replace(());
     }
 
     /// Rises whenever a process is marked or a token withdrawn: who a caller was found to be before
@@ -175,6 +191,10 @@ impl DirectoryEntries {
 
     pub(crate) fn find_mark(&self, process: &ProcessKey) -> Option<&AgentId> {
         self.marks.get(process)
+    }
+
+    pub(crate) fn find_token(&self, id: &TokenId) -> Option<&AccessToken> {
+        self.tokens.get(id)
     }
 
     /// The token with this hash, unless its time is over.

@@ -8,6 +8,7 @@ mod attachments;
 pub mod audit;
 mod clock;
 mod crash;
+mod device_uses;
 mod directory;
 mod driver;
 mod duty_board;

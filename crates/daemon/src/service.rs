@@ -12,7 +12,7 @@ use countersign_core::event::{AnswerDelivery, Device};
 use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
     Agent, AgentId, Approval, ConnectionPresence, GrantState, Input, OpenCounts, Principal,
-    Question, Seq, Snapshot, State, Timestamp,
+    Question, Seq, Snapshot, State, Timestamp, TokenId,
 };
 use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::HostClock;
 use crate::crash;
+use crate::device_uses::DeviceUses;
 use crate::directory::AgentDirectory;
 use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
 use crate::duty_board::DutyBoard;
@@ -77,6 +78,7 @@ struct ServiceInner {
     counters: Arc<HostCounters>,
     outage: watch::Receiver<Option<StoreOutage>>,
     directory: Arc<AgentDirectory>,
+    device_uses: DeviceUses,
     /// Whatever runs beside its caller. All of it ends soon after the loop does.
     tasks: TaskTracker,
     rulebook: Arc<Rulebook>,
@@ -199,6 +201,7 @@ fn assemble(
         directory,
         tasks,
         rulebook,
+        device_uses: DeviceUses::default(),
         secrets: AgentSecrets::default(),
         runners: settings.runners,
         drivers: OnceLock::new(),
@@ -277,6 +280,8 @@ pub struct TokenIdentity {
     pub principal: Arc<Principal>,
     /// When the token ends.
     pub expires_at: Option<Timestamp>,
+    /// The token, if a device is logged in with it.
+    pub device: Option<TokenId>,
 }
 
 impl Service {

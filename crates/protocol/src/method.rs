@@ -10,18 +10,18 @@ use crate::{
     AddRuleParams, AddedRule, AgentDiff, AgentParams, AgentTarget, AnswerBody, ApprovalParams,
     ApprovalTarget, ArchiveBody, AskQuestionParams, AuditResult, AuthParams, AuthResult,
     BacktestResult, BacktestRuleParams, BypassBody, CancelApprovalParams, CatalogRow, CeilingBody,
-    CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTokenParams,
-    DismissedApproval, EventsParams, ForkBody, GrantRow, HandshakeParams, HandshakeResult,
-    HookParams, HookResult, HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion,
-    HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody,
-    MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams, OkResult, PromptBody,
-    PruneParams, QuestionParams, QuestionTarget, RedactParams, RegisterAgentParams,
-    RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody,
-    RequestApprovalParams, RescueRecordParams, RescueResult, ResolutionBody, RuleSuggestions,
-    RulesParams, RulesResult, ShutdownParams, SpawnAgentParams, StatusBody, StopAllResult,
-    SubscribeParams, SuggestRulesParams, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
-    TrustRulesParams, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
-    WaitQuestionParams,
+    CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTicketParams,
+    CreateTokenParams, DismissedApproval, EventsParams, ForkBody, GrantRow, HandshakeParams,
+    HandshakeResult, HookParams, HookResult, HostAgent, HostApproval, HostDevice, HostEvent,
+    HostQuestion, HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket,
+    MergeWorktreeBody, MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams,
+    OkResult, PromptBody, PruneParams, QuestionParams, QuestionTarget, RedactParams,
+    RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
+    RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
+    ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
+    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TokenParams, TokenRow,
+    TranscriptQuery, TranscriptResult, TrustRulesParams, UpdateDeviceParams, WaitAgentsParams,
+    WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
 };
 
 /// A method of the wire.
@@ -178,7 +178,7 @@ methods! {
     CreateEndlessToken = "host.create_endless_token": CreateEndlessTokenParams => NewToken;
     Tokens = "host.tokens": NoParams => Vec<TokenRow>;
     RevokeToken = "host.revoke_token": TokenParams => OkResult;
-    CreateTicket = "host.create_ticket": NoParams => LoginTicket;
+    CreateTicket = "host.create_ticket": CreateTicketParams => LoginTicket;
     RedactEvent = "host.redact_event": RedactParams => AuditResult;
     PruneEvents = "host.prune_events": PruneParams => AuditResult;
     RescueRecord = "host.rescue_record": RescueRecordParams => RescueResult;

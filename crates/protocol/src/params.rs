@@ -470,6 +470,14 @@ pub struct CreateEndlessTokenParams {
     pub name: Option<String>,
 }
 
+/// `host.create_ticket`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct CreateTicketParams {
+    /// Whether another machine is to open it: the link then has the public address of the host.
+    #[serde(default)]
+    pub phone: bool,
+}
+
 /// `host.revoke_token`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TokenParams {

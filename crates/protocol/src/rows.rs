@@ -531,12 +531,22 @@ pub struct TokenRow {
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
-    /// When it ends.
+    /// True if a browser logged in with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<bool>,
+    /// What that browser's user calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_name: Option<String>,
+    /// When it ends. For a device that moves with every day it is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Time>,
     /// Its public name.
     pub id: String,
+    /// When a device was last used: to the second since the host started, to the day before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_seen: Option<Time>,
     /// Who its bearer is on the record.
     pub name: String,
     pub role: HostRole,
@@ -611,6 +621,9 @@ pub struct HostStatus {
 pub struct WebStatus {
     /// Whether the page is in the host; if not, it was built without `make web`.
     pub built: bool,
+    /// Where other machines reach it, as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
 }
 
 /// How the processes of an agent are held together.

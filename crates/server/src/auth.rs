@@ -10,7 +10,7 @@ mod find_peer;
 use std::sync::Arc;
 
 use countersign_core::event::ProcessKey;
-use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp};
+use countersign_core::{AgentId, Principal, PrincipalKey, Role, Timestamp, TokenId};
 use countersign_daemon::{Service, TokenIdentity, procfs};
 use countersign_protocol::{ErrorCode, Reason};
 
@@ -30,6 +30,8 @@ pub(crate) struct CallerIdentity {
     /// The version of what was known about the other end.
     peer_version: u64,
     token: Option<Arc<str>>,
+    /// The token, if a device is logged in with it.
+    device: Option<TokenId>,
 }
 
 /// Identifies callers.
@@ -70,8 +72,8 @@ impl Authenticator {
             return Err(auth_required());
         }
         let found = self.find_peer(connection).await?;
-        let (principal, expires_at) = match (found, bearer) {
-            (FoundPeer::Agent(agent), _) => (agent_principal(&self.service, agent), None),
+        let (principal, expires_at, device) = match (found, bearer) {
+            (FoundPeer::Agent(agent), _) => (agent_principal(&self.service, agent), None, None),
             // The process decides and not the token: an agent that got hold of an operator's token
             // is still that agent.
             (FoundPeer::Other(lineage), Some((token, bearer))) => {
@@ -82,11 +84,14 @@ impl Authenticator {
                     // The connection as well: passing it on to an unmarked process changes nothing.
                     connection.note_agent(agent.clone());
                 }
-                (bearer.principal, bearer.expires_at)
+                (bearer.principal, bearer.expires_at, bearer.device)
             }
             // Only on the Unix socket, whose user was checked above.
-            (FoundPeer::Other(_), None) => (self.owner_principal(), None),
+            (FoundPeer::Other(_), None) => (self.owner_principal(), None, None),
         };
+        if let Some(device) = &device {
+            self.service.note_device_use(device).await;
+        }
         request_log::note_principal(&principal);
         Ok(CallerIdentity {
             principal,
@@ -94,6 +99,7 @@ impl Authenticator {
             trust_version,
             peer_version: connection.version(),
             token,
+            device,
         })
     }
 
@@ -236,15 +242,7 @@ impl Authenticator {
         connection: &Arc<CallerConnection>,
         identity: &mut CallerIdentity,
     ) -> Result<(), ApiError> {
-        if identity
-            .expires_at
-            .is_some_and(|end| self.service.now() >= end)
-        {
-            return Err(ApiError::plain(
-                Reason::AuthFailed,
-                "auth failed: the token has expired",
-            ));
-        }
+        self.refresh_expiry(identity)?;
         // Always, and before the versions are compared: this is what notices that the connection
         // was passed on, and then the peer's version rises.
         self.find_peer(connection).await?;
@@ -252,8 +250,31 @@ impl Authenticator {
             || identity.peer_version != connection.version()
         {
             *identity = self.identify(connection, identity.token.clone()).await?;
+        } else if let Some(device) = &identity.device {
+            self.service.note_device_use(device).await;
         }
         Ok(())
+    }
+
+    fn refresh_expiry(&self, identity: &mut CallerIdentity) -> Result<(), ApiError> {
+        let now = self.service.now();
+        if identity.expires_at.is_none_or(|end| now < end) {
+            return Ok(());
+        }
+        // A device that was used since is logged in for longer than was known before.
+        let token = identity.token.as_deref();
+        let Some(bearer) = token.and_then(|token| self.service.identify(token)) else {
+            let message = "auth failed: the token has expired";
+            return Err(ApiError::plain(Reason::AuthFailed, message));
+        };
+        identity.expires_at = bearer.expires_at;
+        Ok(())
+    }
+
+    /// Whether the token that a caller was identified by was withdrawn or has expired.
+    pub(crate) fn has_lost_token(&self, identity: &CallerIdentity) -> bool {
+        let token = identity.token.as_deref();
+        token.is_some_and(|token| self.service.identify(token).is_none())
     }
 }
 

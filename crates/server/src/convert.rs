@@ -538,8 +538,11 @@ pub(crate) fn token(token: &AccessToken) -> TokenRow {
     TokenRow {
         agent_id,
         created_at: time(token.created_at),
+        device: token.device.as_ref().map(|_| true),
+        device_name: token.device.as_ref().map(|device| device.name.clone()),
         expires_at: token.expires_at.map(time),
         id: token.id.to_string(),
+        last_seen: token.last_seen.map(time),
         name: token.name.clone(),
         role,
     }

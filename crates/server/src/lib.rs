@@ -27,6 +27,7 @@ mod session;
 mod strict;
 mod web;
 mod web_assets;
+mod web_options;
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,6 +39,7 @@ use countersign_daemon::Service;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use server_state::ServerState;
+pub use web_options::{PublicUrl, WebOptions};
 
 /// Where a server listens, and whom it accepts.
 #[derive(Clone, Debug)]
@@ -56,13 +58,6 @@ pub struct ServerOptions {
     /// through a forwarded port.
     pub unnamed_callers: bool,
     pub web: WebOptions,
-}
-
-/// How the web page is served.
-#[derive(Clone, Debug, Default)]
-pub struct WebOptions {
-    /// A folder to read the page from, while it is developed; `None` for the files in the binary.
-    pub folder: Option<PathBuf>,
 }
 
 /// Why the server could not start.

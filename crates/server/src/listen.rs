@@ -15,8 +15,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use countersign_core::limits::{AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
+use axum::routing::{MethodRouter, get, post};
+use countersign_core::limits::{
+    AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, LOGIN_FORM_BYTES_MAX,
+};
 use countersign_daemon::{Service, procfs};
 use countersign_protocol::Reason;
 use hyper::server::conn::http1;
@@ -38,8 +40,9 @@ use crate::peer::{TcpEnds, TcpPeers};
 use crate::recheck_caller::recheck_caller;
 use crate::request_length::{LengthLines, WatchedStream};
 use crate::request_log::log_request;
+use crate::web::{self, login};
 use crate::web_assets::{self, WebAssets};
-use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session, web};
+use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session};
 
 /// What is read from a WebSocket at a time: most frames fit.
 const READ_BUFFER_BYTES: usize = 4096;
@@ -84,6 +87,7 @@ pub(crate) async fn open(
         guard: OriginGuard::new(
             address.map_or(0, |address| address.port()),
             &options.allow_hosts,
+            options.web.public_url.as_ref(),
         ),
         tickets: LoginTickets::default(),
         hook_waiters: HookWaiters::default(),
@@ -95,7 +99,8 @@ pub(crate) async fn open(
         socket: options.socket.clone(),
         database: options.database,
         agents_alone_ms: options.agents_alone_ms,
-        web_assets: WebAssets::new(options.web.folder),
+        web_assets: WebAssets::new(options.web.folder.clone()),
+        web: options.web,
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = state.agents_ended_by.clone();
@@ -138,7 +143,7 @@ fn router(state: &Arc<ServerState>) -> Router {
         .route("/mcp", mcp::route(state))
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
-        .route("/login/{ticket}", get(web::login))
+        .route("/login/{ticket}", login_route())
         .route("/api/v1/openapi.json", get(openapi))
         .merge(rest)
         .merge(web_assets::router())
@@ -155,6 +160,12 @@ fn router(state: &Arc<ServerState>) -> Router {
         // The outermost layer, so that a request which the guard refuses has an access line too.
         .layer(middleware::from_fn(log_request))
         .with_state(state.clone())
+}
+
+fn login_route() -> MethodRouter<Arc<ServerState>> {
+    // Bounded for itself, because nobody knows who sends the form.
+    get(login::show_form)
+        .merge(post(login::log_in).layer(DefaultBodyLimit::max(LOGIN_FORM_BYTES_MAX)))
 }
 
 async fn openapi() -> impl IntoResponse {

@@ -47,18 +47,28 @@ impl LoginTickets {
         Ok((secret, expires_at))
     }
 
+    /// Whether a ticket could be redeemed now.
+    pub(crate) fn is_valid(&self, secret: &str, now: Timestamp) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        find_ticket(&waiting, secret).is_some_and(|found| now < waiting[found].expires_at)
+    }
+
     /// Uses a ticket up and returns the name that it was issued to; `None` if it is not valid.
     pub(crate) fn redeem(&self, secret: &str, now: Timestamp) -> Option<Arc<str>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        // In constant time: unlike a token, a ticket is kept as it is and not as a hash, so the
-        // time of a comparison could tell how much of a guess is right.
-        let found = waiting
-            .iter()
-            .position(|ticket| ticket.secret.as_bytes().ct_eq(secret.as_bytes()).into())?;
+        let found = find_ticket(&waiting, secret)?;
         // Removed under the same lock that found it, so that of two uses at once only one succeeds.
         let ticket = waiting.swap_remove(found);
         (now < ticket.expires_at).then_some(ticket.name)
     }
+}
+
+fn find_ticket(waiting: &[IssuedTicket], secret: &str) -> Option<usize> {
+    // In constant time: unlike a token, a ticket is kept as it is and not as a hash, so the time of
+    // a comparison could tell how much of a guess is right.
+    waiting
+        .iter()
+        .position(|ticket| ticket.secret.as_bytes().ct_eq(secret.as_bytes()).into())
 }
 
 #[cfg(test)]
@@ -70,6 +80,9 @@ mod tests {
         let tickets = LoginTickets::default();
         let (secret, expires_at) = tickets.issue(&"ann".into(), Timestamp(0)).unwrap();
         assert_eq!(tickets.redeem("wrong", Timestamp(1)), None);
+        assert!(tickets.is_valid(&secret, Timestamp(1)));
+        assert!(!tickets.is_valid("wrong", Timestamp(1)));
+        assert!(!tickets.is_valid(&secret, expires_at));
         assert_eq!(
             tickets.redeem(&secret, Timestamp(1)).as_deref(),
             Some("ann")

@@ -9,6 +9,7 @@ use countersign_protocol::Reason;
 
 use crate::api_error::ApiError;
 use crate::web_assets;
+use crate::web_options::PublicUrl;
 
 /// Names under which this host may be addressed.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +18,9 @@ pub(crate) struct OriginGuard {
 }
 
 impl OriginGuard {
-    /// The loopback names with the port, and every name an operator allowed, with and without it.
-    pub(crate) fn new(port: u16, allowed: &[String]) -> Self {
+    /// The loopback names with the port, every name an operator allowed, with and without it, and
+    /// the public address as it is.
+    pub(crate) fn new(port: u16, allowed: &[String], public_url: Option<&PublicUrl>) -> Self {
         let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"]
             .iter()
             .map(|name| format!("{name}:{port}"))
@@ -29,6 +31,7 @@ impl OriginGuard {
             hosts.push(format!("{name}:{port}"));
             hosts.push(name);
         }
+        hosts.extend(public_url.map(|url| url.host().to_owned()));
         Self { hosts }
     }
 
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     fn check(pairs: &[(&'static str, &str)]) -> bool {
-        let guard = OriginGuard::new(7766, &["box.example".to_owned()]);
+        let guard = OriginGuard::new(7766, &["box.example".to_owned()], None);
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_link_on_another_site_leads_to_the_page_and_nowhere_else() {
-        let guard = OriginGuard::new(7766, &[]);
+        let guard = OriginGuard::new(7766, &[], None);
         let passes = |method: Method, path: &str, mode: &str, dest: &str, site: &str| {
             let mut headers = HeaderMap::new();
             for (name, value) in [
@@ -326,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_target_must_not_name_another_host() {
-        let guard = OriginGuard::new(7766, &["box.example".to_owned()]);
+        let guard = OriginGuard::new(7766, &["box.example".to_owned()], None);
         for (uri, on_tcp, on_unix) in [
             ("/api/v1/status", true, true),
             ("http://localhost:7766/api/v1/status", true, true),
@@ -344,7 +347,7 @@ mod tests {
 
     #[test]
     fn tokens_in_the_address_are_refused() {
-        let guard = OriginGuard::new(7766, &[]);
+        let guard = OriginGuard::new(7766, &[], None);
         let mut headers = HeaderMap::new();
         headers.insert("host", "localhost:7766".parse().unwrap());
         for (uri, passes) in [

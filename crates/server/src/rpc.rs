@@ -124,7 +124,7 @@ async fn dispatch(
         CreateEndlessToken(params) => tokens::create_endless(service, caller, params),
         Tokens(NoParams {}) => tokens::list(service, &caller),
         RevokeToken(params) => tokens::revoke(service, caller, params.token_id),
-        CreateTicket(NoParams {}) => async { state.create_ticket(&caller) },
+        CreateTicket(params) => async { state.create_ticket(&caller, params) },
         RedactEvent(params) => events::redact(service, caller, params),
         PruneEvents(params) => events::prune(service, caller, params),
         RescueRecord(params) => state.rescue_record(&caller, params),

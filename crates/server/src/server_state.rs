@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use countersign_core::{Caller, RecordedActor};
 use countersign_daemon::{ContainmentMethod, Service};
 use countersign_protocol::{
-    AgentsAtShutdown, Containment, HostStatus, LoginTicket, Reason, RescueRecordParams,
-    RescueResult, ShutdownParams, WebStatus,
+    AgentsAtShutdown, Containment, CreateTicketParams, HostStatus, LoginTicket, Reason,
+    RescueRecordParams, RescueResult, ShutdownParams, WebStatus,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use crate::login_tickets::LoginTickets;
 use crate::ops;
 use crate::origin_guard::OriginGuard;
 use crate::web_assets::WebAssets;
+use crate::web_options::WebOptions;
 
 pub(crate) struct ServerState {
     pub(crate) service: Service,
@@ -36,6 +37,7 @@ pub(crate) struct ServerState {
     pub(crate) socket: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) agents_alone_ms: u64,
+    pub(crate) web: WebOptions,
     pub(crate) web_assets: WebAssets,
     /// The caller that wanted the agents to end with the host, if there was one.
     pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
@@ -84,6 +86,7 @@ impl ServerState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             web: Some(WebStatus {
                 built: self.web_assets.is_built(),
+                public_url: self.web.public_url.as_ref().map(ToString::to_string),
             }),
             you: convert::who(&RecordedActor::from(caller)),
         })
@@ -143,17 +146,33 @@ impl ServerState {
         Ok(())
     }
 
-    pub(crate) fn create_ticket(&self, caller: &Caller) -> Result<LoginTicket, ApiError> {
+    pub(crate) fn create_ticket(
+        &self,
+        caller: &Caller,
+        params: CreateTicketParams,
+    ) -> Result<LoginTicket, ApiError> {
         caller.require_operator()?;
+        let base = self.login_address(params.phone)?;
         let (ticket, expires_at) = self
             .tickets
             .issue(&caller.principal.name, self.service.now())?;
-        let address = self
-            .address
-            .map_or_else(|| "localhost".to_owned(), |address| address.to_string());
         Ok(LoginTicket {
             expires_at: convert::time(expires_at),
-            url: format!("http://{address}/login/{ticket}"),
+            url: format!("{base}/login/{ticket}"),
         })
+    }
+
+    /// The address for a browser on this machine, or for one on another.
+    fn login_address(&self, is_elsewhere: bool) -> Result<String, ApiError> {
+        if !is_elsewhere {
+            let address = self.address.map(|address| address.to_string());
+            return Ok(format!(
+                "http://{}",
+                address.as_deref().unwrap_or("localhost")
+            ));
+        }
+        let message = "other machines cannot reach this host: set `public_url` under `[web]` in config.toml to the address of a tunnel, and restart the host";
+        let public_url = self.web.public_url.as_ref().map(ToString::to_string);
+        public_url.ok_or_else(|| ApiError::plain(Reason::InvalidParams, message))
     }
 }

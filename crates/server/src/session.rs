@@ -33,6 +33,9 @@ use crate::ops;
 use crate::request_log::RequestLog;
 use crate::rpc::{RpcCall, failure, serve, unknown_method};
 
+/// How long requests that were begun may still be answered when their token was withdrawn.
+const LAST_REPLIES: Duration = Duration::from_secs(1);
+
 type ReplyFuture = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// Why a connection ended.
@@ -101,6 +104,7 @@ impl WebSocketSession {
         let state = self.state.clone();
         let ending = state.shutdown.cancelled();
         tokio::pin!(ending);
+        let mut revocations = state.service.watch_revocations();
         let mut ping = tokio::time::interval(Duration::from_millis(PING_MS));
         // The first tick would come at once, before the reply to `session.auth`.
         ping.reset();
@@ -117,6 +121,7 @@ impl WebSocketSession {
             tokio::select! {
                 biased;
                 () = &mut ending => return Err(SessionEnd::Close(1001, "the host is ending")),
+                Ok(()) = revocations.changed() => self.check_token().await?,
                 Some(reply) = self.serving.next(), if !self.serving.is_empty() => self.send_replies(reply).await?,
                 Some(reply) = self.waiting.next(), if !self.waiting.is_empty() => self.send_waited(reply).await?,
                 _ = ping.tick() => self.ping().await?,
@@ -399,7 +404,23 @@ impl WebSocketSession {
         with_send_limit(self.socket.flush()).await
     }
 
+    /// Ends the connection of a token that was withdrawn or has expired, also if nothing is sent.
+    async fn check_token(&mut self) -> Result<(), SessionEnd> {
+        let authenticator = &self.state.authenticator;
+        let identity = self.identity.as_ref();
+        if !identity.is_some_and(|identity| authenticator.has_lost_token(identity)) {
+            return Ok(());
+        }
+        // Who withdraws its own token still learns that it is done.
+        let limit = tokio::time::Instant::now() + LAST_REPLIES;
+        while let Ok(Some(reply)) = tokio::time::timeout_at(limit, self.serving.next()).await {
+            self.send_replies(reply).await?;
+        }
+        Err(SessionEnd::Close(1008, "auth failed"))
+    }
+
     async fn ping(&mut self) -> Result<(), SessionEnd> {
+        self.check_token().await?;
         if self.last_received.elapsed() > Duration::from_millis(SILENCE_MS) {
             return Err(SessionEnd::Gone);
         }

@@ -1,25 +1,21 @@
 //! The few pages around the API: health, metrics, the login link, and what is shown instead of a web
 //! page that was not built.
 
+pub(crate) mod login;
 mod plain_page;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Redirect, Response};
-use countersign_core::{Caller, Role};
-use countersign_protocol::Reason;
+use axum::response::{IntoResponse, Response};
 
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::metrics;
-use crate::rest::{PathId, RequestConnection};
 
 /// The name of the cookie that holds a browser's token.
 pub(crate) const COOKIE: &str = "countersign_session";
-const COOKIE_LIFE: Duration = Duration::from_hours(12);
 
 /// What the addresses of the web page give if this host was built without it.
 pub(crate) fn not_built_page() -> Response {
@@ -51,33 +47,4 @@ pub(crate) async fn metrics_page(
 ) -> Result<Response, ApiError> {
     let text = metrics::render(&state).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
-}
-
-/// Turns a one-time link into a cookie. An agent's process gets none, whatever link it holds.
-pub(crate) async fn login(
-    State(state): State<Arc<ServerState>>,
-    RequestConnection(connection): RequestConnection,
-    PathId(ticket): PathId,
-) -> Result<Response, ApiError> {
-    // Before the ticket is redeemed, so that an agent cannot use up a person's link.
-    state.authenticator.refuse_agents(&connection).await?;
-    let name = state.tickets.redeem(&ticket, state.service.now());
-    let name = name.ok_or_else(|| {
-        ApiError::plain(
-            Reason::AuthFailed,
-            "this link was used or is too old: make a new one with `countersign open`",
-        )
-    })?;
-    // The ticket was issued to an operator and has been used up, so the token is the host's to
-    // make.
-    let host = Caller::host();
-    let (secret, _) = state
-        .service
-        .create_token(host, Role::Operator, name.to_string(), Some(COOKIE_LIFE))
-        .await?;
-    let seconds = COOKIE_LIFE.as_secs();
-    // Not `Secure`: the host speaks plain HTTP on loopback, and not every browser would keep it
-    // then.
-    let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
-    Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }

@@ -118,7 +118,10 @@ CREATE TABLE tokens (
     name TEXT NOT NULL,
     hash TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    expires_at INTEGER
+    expires_at INTEGER,
+    -- The browser that holds it, if it is the token of a login, and when it was last recorded as used.
+    device TEXT,
+    last_seen INTEGER
 ) STRICT;
 
 CREATE TABLE marks (

@@ -2,8 +2,8 @@
 
 use super::{Decision, DecisionSubject, check_agent_id, check_text, check_word};
 use crate::event::{
-    ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted, TokenCreated,
-    TokenRevoked,
+    LoginDevice, ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned, RecordRedacted,
+    TokenCreated, TokenRenewed, TokenRevoked,
 };
 use crate::ids::{AgentId, Seq, TokenId};
 use crate::input::{CreateToken, DecisionContext};
@@ -21,6 +21,7 @@ pub(super) fn create_token(
     input.caller.require_operator()?;
     check_word("the name", &input.name)?;
     check_lifetime(input.ttl_ms)?;
+    let device = read_device(input.device, input.ttl_ms)?;
     if let Role::Agent(agent) = &input.role {
         check_agent_id(Some(agent))?;
     }
@@ -54,10 +55,39 @@ pub(super) fn create_token(
         name: input.name,
         expires_at: input.ttl_ms.map(|ms| context.now.plus_ms(ms)),
         hash: input.hash,
+        device,
         by,
     };
     events.push(created.into());
     Ok(Decision::new(events, DecisionSubject::Token(input.id)))
+}
+
+fn read_device(
+    name: Option<String>,
+    ttl_ms: Option<u64>,
+) -> Result<Option<LoginDevice>, Rejection> {
+    let (Some(name), Some(session_ms)) = (name, ttl_ms) else {
+        return Ok(None);
+    };
+    check_word("the name of the device", &name)?;
+    Ok(Some(LoginDevice { name, session_ms }))
+}
+
+/// Lets a device stay logged in. Its use is recorded at most once a day, because every use would
+/// otherwise be a write.
+pub(super) fn renew_token(state: &State, context: DecisionContext<'_>, token: TokenId) -> Decision {
+    let Some(found) = state.find_token(&token) else {
+        return Decision::nothing();
+    };
+    let due = found.renewal_due(context.now);
+    let Some(device) = found.device.as_ref().filter(|_| due) else {
+        return Decision::nothing();
+    };
+    let expires_at = context.now.plus_ms(device.session_ms);
+    Decision::new(
+        vec![TokenRenewed { token, expires_at }.into()],
+        DecisionSubject::Nothing,
+    )
 }
 
 /// Without a lifetime a token never expires; its maker has asked for that explicitly.

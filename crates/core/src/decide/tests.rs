@@ -426,6 +426,7 @@ fn line(event: &Event) -> String {
             e.message
         ),
         Event::TokenCreated(e) => format!("{kind} {} for {:?}", e.token, e.role),
+        Event::TokenRenewed(e) => format!("{kind} {} until {}", e.token, e.expires_at.0),
         Event::TokenRevoked(e) => format!("{kind} {} by {}", e.token, e.by.name),
         Event::ProcessMarked(e) => format!("{kind} {} is {}", e.process.pid, e.agent),
         Event::ProcessesForgotten(e) => format!("{kind}, {} of them", e.processes.len()),

@@ -34,7 +34,27 @@ pub struct TokenCreated {
     pub expires_at: Option<Timestamp>,
     /// SHA-256 of the token. It is random and long, so this gives nothing away.
     pub hash: String,
+    /// The browser that holds it, if it is the token of a login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<LoginDevice>,
     pub by: RecordedActor,
+}
+
+/// A browser that logged in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginDevice {
+    /// What its user calls it.
+    pub name: String,
+    /// How long it stays logged in without being used.
+    pub session_ms: u64,
+}
+
+/// See `Event::TokenRenewed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRenewed {
+    pub token: TokenId,
+    /// When it ends now.
+    pub expires_at: Timestamp,
 }
 
 /// See `Event::TokenRevoked`.

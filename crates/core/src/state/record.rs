@@ -1,6 +1,6 @@
 //! Tokens, marks of processes, and what was erased.
 
-use crate::event::{ProcessMarked, ProcessesForgotten, RecordRedacted, TokenCreated};
+use crate::event::{ProcessMarked, ProcessesForgotten, RecordRedacted, TokenCreated, TokenRenewed};
 use crate::ids::{Seq, Timestamp, TokenId};
 use crate::principal::Role;
 use crate::snapshot::{AccessToken, ProcessMark};
@@ -16,12 +16,27 @@ impl State {
             hash: event.hash.clone(),
             created_at: at,
             expires_at: event.expires_at,
+            device: event.device.clone(),
+            last_seen: event.device.is_some().then_some(at),
         };
         self.changed
             .rest
             .tokens
             .push((token.id.clone(), Some(token.clone())));
         self.put_token(token);
+    }
+
+    pub(super) fn apply_token_renewed(&mut self, at: Timestamp, event: &TokenRenewed) {
+        let Some(token) = self.tokens.get_mut(&event.token) else {
+            return;
+        };
+        token.expires_at = Some(event.expires_at);
+        token.last_seen = Some(at);
+        let renewed = Some(token.clone());
+        self.changed
+            .rest
+            .tokens
+            .push((event.token.clone(), renewed));
     }
 
     pub(super) fn put_token(&mut self, token: AccessToken) {

@@ -530,6 +530,7 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::SettleByRules { .. }
         | Input::DeliverAnswer(_)
         | Input::SettleAnswer { .. }
+        | Input::RenewToken(_)
         | Input::MarkProcess { .. }
         | Input::ForgetProcesses(_) => None,
     }

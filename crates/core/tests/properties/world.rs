@@ -374,8 +374,14 @@ impl World {
                     role: agent.map_or(Role::Observer, |agent| Role::Agent(agent_id(agent))),
                     name: agent.map_or("somebody".to_owned(), |agent| format!("name {agent}")),
                     ttl_ms: ttl_s.map(|s| s * 1000),
+                    device: ttl_s
+                        .is_some_and(|s| s % 2 == 0)
+                        .then(|| "phone".to_owned()),
                 })
             }
+            Call::RenewToken(pick) => Input::RenewToken(
+                Self::pick(&self.tokens, pick).unwrap_or_else(|| TokenId::new("unknown")),
+            ),
             Call::RevokeToken(pick) => Input::RevokeToken {
                 caller,
                 token: Self::pick(&self.tokens, pick).unwrap_or_else(|| TokenId::new("unknown")),

@@ -20,10 +20,10 @@ use crate::{duration, output};
 pub(crate) enum TokenCommand {
     /// Create a token and print it on stdout; it is shown only once
     Create(CreateTokenArgs),
-    /// List valid tokens
+    /// List valid tokens, and the devices that are logged in to the web page
     #[command(after_help = "Examples:\n  countersign token list --json")]
     List,
-    /// Revoke a token
+    /// Revoke a token; its open connections end at once
     #[command(after_help = "Examples:\n  countersign token revoke token-1a2b3c4d")]
     Revoke {
         /// Id from `token list`
@@ -173,11 +173,17 @@ fn token_list(tokens: &[TokenRow], now: Time, width: usize) -> String {
             escape::line(token.agent_id.as_deref().unwrap_or("-")).into_owned(),
             duration::age(now, token.created_at),
             expires.unwrap_or_else(|| "never".into()),
+            token
+                .last_seen
+                .map_or_else(|| "-".into(), |at| duration::age(now, at)),
+            escape::line(token.device_name.as_deref().unwrap_or("-")).into_owned(),
             escape::line(&token.name).into_owned(),
         ]
     });
     let rows: Vec<_> = rows.collect();
-    let heading = ["ID", "ROLE", "AGENT", "AGE", "EXPIRES", "NAME"];
+    let heading = [
+        "ID", "ROLE", "AGENT", "AGE", "EXPIRES", "SEEN", "DEVICE", "NAME",
+    ];
     output::columns(&heading, &rows, width)
 }
 

@@ -116,11 +116,11 @@ impl UpArgs {
             agents_alone_ms: host::agents_alone_ms(&config),
             unnamed_callers: config.server.unnamed_callers,
             escalation_ms: config.questions.to_person_seconds.as_ms(),
-            web: self.web_options()?,
+            web: self.web_options(&config)?,
         })
     }
 
-    fn web_options(&self) -> Result<WebOptions, CliError> {
+    fn web_options(&self, config: &HostConfig) -> Result<WebOptions, CliError> {
         if let Some(folder) = &self.web_dir
             && !folder.is_dir()
         {
@@ -129,6 +129,8 @@ impl UpArgs {
         }
         Ok(WebOptions {
             folder: self.web_dir.as_deref().map(absolute),
+            public_url: config.web.public_url().cloned(),
+            session_ms: config.web.session_ms(),
         })
     }
 

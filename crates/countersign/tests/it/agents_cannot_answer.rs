@@ -122,18 +122,24 @@ async fn a_login_link_or_a_stolen_cookie_is_worth_nothing_to_an_agent() {
         let url = ticket["url"].as_str().unwrap();
         url.strip_prefix(&origin).unwrap().to_owned()
     };
+    let form = ("content-type", "application/x-www-form-urlencoded");
     let path = link(operator.ok("host.create_ticket", json!({})).await);
-    let answer = agent
-        .http(&host.address, json!({ "method": "GET", "path": path }))
+    for method in ["GET", "POST"] {
+        let parts = json!({ "method": method, "path": path, "headers": [form] });
+        let answer = agent.http(&host.address, parts).await;
+        assert_eq!(
+            (&answer["status"], &answer["cookie"]),
+            (&json!(403), &json!(null)),
+            "{answer}"
+        );
+    }
+    let refused = agent
+        .no("host.create_ticket", json!({ "phone": true }))
         .await;
-    assert_eq!(
-        (&answer["status"], &answer["cookie"]),
-        (&json!(403), &json!(null)),
-        "{answer}"
-    );
+    assert_eq!(refused["data"]["reason"], "agent_not_allowed");
 
-    let path = link(operator.ok("host.create_ticket", json!({})).await);
-    let answer = http(&host.address, "GET", &path, &[], "").await;
+    // The agent did not use the link up.
+    let answer = http(&host.address, "POST", &path, &[form], "").await;
     let cookie = answer
         .header("set-cookie")
         .unwrap()

@@ -11,6 +11,7 @@ use countersign_core::{
     TokenId, hex,
 };
 use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
 
 use crate::ids::{new_secret, new_token_id};
 use crate::reply::{CommandReply, ServiceError};
@@ -30,35 +31,48 @@ impl Service {
         name: String,
         ttl: Option<Duration>,
     ) -> ServiceResult<(String, AccessToken)> {
-        let id = new_token_id();
-        self.create_token_as(id, caller, role, name, ttl).await
-    }
-
-    async fn create_token_as(
-        &self,
-        id: TokenId,
-        caller: Caller,
-        role: Role,
-        name: String,
-        ttl: Option<Duration>,
-    ) -> ServiceResult<(String, AccessToken)> {
-        let secret = new_secret();
         let ttl_ms = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let input = CreateToken {
             caller,
-            id,
-            hash: hash_of(&secret),
+            id: new_token_id(),
+            hash: String::new(),
             role,
             name,
             ttl_ms,
+            device: None,
         };
+        self.create_secret(input).await
+    }
+
+    /// Logs a browser in: an operator's token that ends when it was not used for `session_ms`.
+    pub async fn log_in_device(
+        &self,
+        name: String,
+        device: String,
+        session_ms: u64,
+    ) -> ServiceResult<(String, AccessToken)> {
+        let input = CreateToken {
+            caller: Caller::host(),
+            id: new_token_id(),
+            hash: String::new(),
+            role: Role::Operator,
+            name,
+            ttl_ms: Some(session_ms),
+            device: Some(device),
+        };
+        self.create_secret(input).await
+    }
+
+    async fn create_secret(&self, mut input: CreateToken) -> ServiceResult<(String, AccessToken)> {
+        let secret = new_secret();
+        input.hash = hash_of(&secret);
         match self.submit(Input::CreateToken(input)).await? {
             CommandReply::Token(token) => Ok((secret, *token)),
             other => Err(mismatch(&other)),
         }
     }
 
-    /// Withdraws a token. Connections it opened end with their next request.
+    /// Withdraws a token. Connections that it opened end.
     pub async fn revoke_token(&self, caller: Caller, token: TokenId) -> ServiceResult<()> {
         let input = Input::RevokeToken { caller, token };
         self.submit(input).await.map(drop)
@@ -78,6 +92,35 @@ impl Service {
             tokens
         })
         .await
+        .map(|mut tokens| {
+            let uses = self.shared.device_uses.read();
+            for token in &mut tokens {
+                token.last_seen = token.last_seen.max(uses.get(&token.id).copied());
+            }
+            tokens
+        })
+    }
+
+    /// Notes that a device was used, and records it if the record is old, so that it stays logged
+    /// in.
+    pub async fn note_device_use(&self, token: &TokenId) {
+        let now = self.now();
+        self.shared.device_uses.note(token, now);
+        let is_due = self
+            .shared
+            .directory
+            .read()
+            .find_token(token)
+            .is_some_and(|token| token.renewal_due(now));
+        // A use that could not be recorded changes nothing: the next one tries again.
+        if is_due && let Err(error) = self.submit(Input::RenewToken(token.clone())).await {
+            tracing::warn!(%error, "a device could not be kept logged in");
+        }
+    }
+
+    /// Wakes whenever a token was withdrawn.
+    pub fn watch_revocations(&self) -> watch::Receiver<()> {
+        self.shared.directory.watch_revocations()
     }
 
     /// Who bears this token, if anybody does.
@@ -93,6 +136,7 @@ impl Service {
                 key: key_of(&token.role, &token.id),
             }),
             expires_at: token.expires_at,
+            device: token.device.as_ref().map(|_| token.id.clone()),
         })
     }
 

@@ -8,11 +8,12 @@ use axum::http::{HeaderMap, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Seq;
-use countersign_daemon::Subscription;
+use countersign_daemon::{FeedEntry, Subscription};
 use countersign_protocol as wire;
 use countersign_protocol::{HostEvent, Reason};
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use tokio::sync::watch;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -79,6 +80,7 @@ fn stream_events(
 ) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>> + use<>> {
     let shutdown = state.shutdown.clone();
     let reading = EventPages {
+        revocations: state.service.watch_revocations(),
         state,
         reader,
         subscription,
@@ -95,13 +97,30 @@ struct EventPages {
     state: Arc<ServerState>,
     reader: AuthenticatedReader,
     subscription: Subscription,
+    revocations: watch::Receiver<()>,
+}
+
+impl EventPages {
+    /// Waits for events; `None` if the host ends or the reader's token was withdrawn.
+    async fn wait_for_events(&mut self) -> Option<Vec<Arc<FeedEntry>>> {
+        loop {
+            tokio::select! {
+                page = self.subscription.next() => return page.ok(),
+                Ok(()) = self.revocations.changed() => {
+                    if self.state.authenticator.has_lost_token(&self.reader.identity) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The next events; `None` ends the stream, because the reader may not have them any more.
 async fn next_page(
     mut reading: EventPages,
 ) -> Option<(Vec<Result<Event, Infallible>>, EventPages)> {
-    let page = reading.subscription.next().await.ok()?;
+    let page = reading.wait_for_events().await?;
     // After the wait for events and before they are sent: the token may have been revoked
     // meanwhile.
     let AuthenticatedReader {

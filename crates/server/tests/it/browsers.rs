@@ -1,10 +1,11 @@
 //! Pages: only our own may talk to us, and only with the cookie that a one-time link gave.
 
+use countersign_testkit::doors::PATIENCE;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite;
 
 use crate::host::Host;
-use crate::http::{Rest, http};
+use crate::http::{EventStream, Rest, http};
 use crate::wire::Wire;
 
 fn refused() -> (u16, String) {
@@ -108,55 +109,77 @@ async fn our_own_page_and_programs_pass() {
     }
 }
 
-#[tokio::test]
-async fn a_login_link_gives_a_cookie_once() {
-    let host = Host::start();
-    let mut operator = Wire::unix(&host.socket()).await;
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+/// The path of a new login link.
+async fn login_path(host: &Host, operator: &mut Wire) -> String {
     let ticket = operator.ok("host.create_ticket", json!({})).await;
     let origin = format!("http://{}", host.address);
     let link = ticket["url"].as_str().unwrap();
-    let path = link.strip_prefix(&origin).unwrap();
+    link.strip_prefix(&origin).unwrap().to_owned()
+}
+
+/// Logs a browser in; its cookie.
+async fn log_in(host: &Host, operator: &mut Wire, device: &str) -> String {
+    let path = login_path(host, operator).await;
+    let body = format!("device={device}");
+    let answer = http(&host.address, "POST", &path, &[FORM], &body).await;
+    let cookie = answer.header("set-cookie").expect("a cookie");
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_login_link_gives_a_cookie_once_and_only_to_its_form() {
+    let host = Host::start();
+    let mut operator = Wire::unix(&host.socket()).await;
+    let path = login_path(&host, &mut operator).await;
+    // What the preview of a link in a chat does, as often as it likes.
+    for method in ["GET", "HEAD", "GET"] {
+        let answer = http(&host.address, method, &path, &[], "").await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (200, None));
+    }
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+    let answer = http(&host.address, "GET", &path, &[("user-agent", agent)], "").await;
+    assert!(answer.body.contains("<form method=\"post\">"));
+    assert!(answer.body.contains("value=\"Firefox on Linux\""));
+    assert!(!answer.body.contains("<script"));
+    // With `no-referrer` the browser would send the form as if from another origin.
+    assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
     // A page of another site cannot use the link up.
-    let answer = http(
-        &host.address,
-        "GET",
-        path,
-        &[("sec-fetch-site", "cross-site")],
-        "",
-    )
-    .await;
+    let headers = [FORM, ("sec-fetch-site", "cross-site")];
+    let answer = http(&host.address, "POST", &path, &headers, "").await;
     assert_eq!(answer.refusal(), refused());
-    let answer = http(&host.address, "GET", path, &[], "").await;
+
+    let answer = http(&host.address, "POST", &path, &[FORM], "device=my+phone").await;
     assert_eq!((answer.status, answer.header("location")), (303, Some("/")));
     let cookie = answer.header("set-cookie").unwrap();
     for word in ["HttpOnly", "SameSite=Strict", "Path=/"] {
         assert!(cookie.contains(word), "{cookie}");
     }
-    let cookie = cookie.split(';').next().unwrap();
-    let answer = http(&host.address, "GET", path, &[], "").await;
-    assert_eq!(answer.refusal(), (401, "auth_failed".to_owned()));
+    assert!(!cookie.contains("Secure"), "over plain HTTP on loopback");
+    for method in ["GET", "POST"] {
+        let answer = http(&host.address, method, &path, &[FORM], "").await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (401, None));
+        assert!(answer.body.contains("countersign open"));
+    }
+}
 
-    let id = operator
-        .ok(
-            "host.request_approval",
-            json!({ "action": "x", "system_level": true }),
-        )
-        .await["id"]
-        .take();
+#[tokio::test]
+async fn a_cookie_answers_in_the_name_of_who_made_the_link_and_only_from_our_page() {
+    let host = Host::start();
+    let mut operator = Wire::unix(&host.socket()).await;
+    let cookie = log_in(&host, &mut operator, "phone").await;
+    let cookie = ("cookie", cookie.as_str());
+    let ask = json!({ "action": "x", "system_level": true });
+    let id = operator.ok("host.request_approval", ask).await["id"].take();
     let path = format!("/api/v1/approvals/{}/resolution", id.as_str().unwrap());
     let body = json!({ "resolution": "approve" }).to_string();
-    let answer = http(
-        &host.address,
-        "GET",
-        "/api/v1/agents",
-        &[("cookie", cookie)],
-        "",
-    )
-    .await;
+    let answer = http(&host.address, "GET", "/api/v1/agents", &[cookie], "").await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let answer = http(&host.address, "POST", &path, &[("cookie", cookie)], &body).await;
+    let answer = http(&host.address, "POST", &path, &[cookie], &body).await;
     assert_eq!(answer.refusal(), refused());
-    let headers = [("cookie", cookie), ("origin", origin.as_str())];
+    let origin = format!("http://{}", host.address);
+    let headers = [cookie, ("origin", origin.as_str())];
     let answer = http(&host.address, "POST", &path, &headers, &body).await;
     assert_eq!(
         (answer.status, &answer.json()["state"]),
@@ -167,6 +190,107 @@ async fn a_login_link_gives_a_cookie_once() {
     assert_eq!(answer.json()["resolved_by"], you);
     let mut wire = Wire::upgrade(&host.address, "/", &headers).await.unwrap();
     wire.ok("host.subscribe", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_device_is_listed_and_its_connections_end_when_it_is_revoked() {
+    let mut host = Host::start();
+    let mut operator = Wire::unix(&host.socket()).await;
+    let cookie = log_in(&host, &mut operator, "my+phone").await;
+    let rows = operator.ok("host.tokens", json!({})).await;
+    let row = rows[0].clone();
+    assert_eq!(
+        (&row["device"], &row["device_name"], &row["role"]),
+        (&json!(true), &json!("my phone"), &json!("operator"))
+    );
+    assert!(row["last_seen"].is_string(), "{row}");
+
+    let origin = format!("http://{}", host.address);
+    let headers = [("cookie", cookie.as_str()), ("origin", origin.as_str())];
+    let mut idle = Wire::upgrade(&host.address, "/rpc", &headers)
+        .await
+        .unwrap();
+    idle.ok("host.subscribe", json!({})).await;
+    let mut stream = EventStream::open(
+        &host.address,
+        "/api/v1/events",
+        &[("cookie", cookie.as_str()), ("accept", "text/event-stream")],
+    )
+    .await;
+    let other = log_in(&host, &mut operator, "desk").await;
+    let params = json!({ "token_id": row["id"] });
+    operator.ok("host.revoke_token", params).await;
+    // Without anything being sent to them, nor by them.
+    assert_eq!(idle.closed().await, Some(1008));
+    assert_eq!(stream.next().await, None);
+    let answer = http(&host.address, "GET", "/api/v1/agents", &headers, "").await;
+    assert_eq!(answer.refusal(), (401, "auth_failed".to_owned()));
+
+    // What is known about the other one survives the host.
+    let before = operator.ok("host.tokens", json!({})).await;
+    host.restart();
+    let mut operator = Wire::unix(&host.socket()).await;
+    assert_eq!(operator.ok("host.tokens", json!({})).await, before);
+    let headers = [("cookie", other.as_str())];
+    let answer = http(&host.address, "GET", "/api/v1/agents", &headers, "").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_device_stays_logged_in_while_it_is_used() {
+    // Its use is recorded after a quarter of this time.
+    let host = Host::start_with(|_, options| options.web.session_ms = 8_000);
+    let mut operator = Wire::unix(&host.socket()).await;
+    let cookie = log_in(&host, &mut operator, "phone").await;
+    let first = operator.ok("host.tokens", json!({})).await[0]["expires_at"].take();
+    let headers = [("cookie", cookie.as_str())];
+    let begin = std::time::Instant::now();
+    loop {
+        let answer = http(&host.address, "GET", "/api/v1/agents", &headers, "").await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let now = operator.ok("host.tokens", json!({})).await[0]["expires_at"].take();
+        if now.as_str() > first.as_str() {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+    }
+}
+
+#[tokio::test]
+async fn a_phone_reaches_the_host_by_its_public_address() {
+    let host = Host::start_with(|_, options| {
+        options.web.public_url = Some("https://box.example".parse().unwrap());
+    });
+    let mut operator = Wire::unix(&host.socket()).await;
+    let ticket = operator
+        .ok("host.create_ticket", json!({ "phone": true }))
+        .await;
+    let link = ticket["url"].as_str().unwrap();
+    let path = link.strip_prefix("https://box.example").unwrap();
+    let headers = [
+        FORM,
+        ("host", "box.example"),
+        ("origin", "https://box.example"),
+    ];
+    let answer = http(&host.address, "POST", path, &headers, "device=phone").await;
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.ends_with("; Secure"), "{cookie}");
+    let web = operator.ok("host.status", json!({})).await["web"].take();
+    assert_eq!(web["public_url"], "https://box.example");
+    // Beside it, the address on this machine works as before.
+    assert!(
+        login_path(&host, &mut operator)
+            .await
+            .starts_with("/login/")
+    );
+
+    let host = Host::start();
+    let mut operator = Wire::unix(&host.socket()).await;
+    let error = operator
+        .no("host.create_ticket", json!({ "phone": true }))
+        .await;
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("public_url"), "{message}");
 }
 
 #[tokio::test]

@@ -140,6 +140,11 @@ fn token(row: &Row<'_>) -> Result<AccessToken, SqliteFailure> {
         hash: row.get(3)?,
         created_at: from_sql_time(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(from_sql_time),
+        device: match row.get_ref(6)? {
+            rusqlite::types::ValueRef::Null => None,
+            _ => Some(json(row, 6)?),
+        },
+        last_seen: row.get::<_, Option<i64>>(7)?.map(from_sql_time),
     })
 }
 

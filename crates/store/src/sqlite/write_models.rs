@@ -267,9 +267,11 @@ fn write_tokens(
             continue;
         };
         let mut put = conn.prepare_cached(
-            "INSERT INTO tokens (id, role, name, hash, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO tokens (id, role, name, hash, created_at, expires_at, device, last_seen)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT (id) DO UPDATE SET role = excluded.role, name = excluded.name, hash = excluded.hash,
-                 created_at = excluded.created_at, expires_at = excluded.expires_at",
+                 created_at = excluded.created_at, expires_at = excluded.expires_at,
+                 device = excluded.device, last_seen = excluded.last_seen",
         )?;
         put.execute(params![
             id.as_str(),
@@ -278,6 +280,12 @@ fn write_tokens(
             token.hash,
             to_sql_time(token.created_at),
             token.expires_at.map(to_sql_time),
+            token
+                .device
+                .as_ref()
+                .map(serde_json::to_string)
+                .transpose()?,
+            token.last_seen.map(to_sql_time),
         ])?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_core::event::{
     AgentDisplay, AgentProfile, AnswerDelivery, BaseState, Device, Effect, Grant, GrantScope,
-    HostStarted, ProcessKey,
+    HostStarted, LoginDevice, ProcessKey,
 };
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
@@ -123,6 +123,11 @@ fn token(id: &str) -> AccessToken {
         hash: "00ff".to_owned(),
         created_at: Timestamp(4),
         expires_at: Some(Timestamp(5)),
+        device: Some(LoginDevice {
+            name: "phone".to_owned(),
+            session_ms: 6,
+        }),
+        last_seen: Some(Timestamp(4)),
     }
 }
 
@@ -243,6 +248,8 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     });
     let token = AccessToken {
         expires_at: None,
+        device: None,
+        last_seen: Some(Timestamp(9)),
         ..token("t1")
     };
     let used = GrantState {

@@ -468,6 +468,7 @@ fn everything_said_of_agents_and_devices_has_a_bound() {
             role: Role::Agent(AgentId::new(long.clone())),
             name: String::new(),
             ttl_ms: None,
+            device: None,
         }),
     ];
     for input in inputs {

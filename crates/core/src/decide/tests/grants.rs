@@ -301,6 +301,7 @@ fn a_name_counts_only_where_an_operator_gave_it_and_while_it_lasts() {
         role: Role::Agent(AgentId::new("bot")),
         name: "agent bot".to_owned(),
         ttl_ms: Some(1_000),
+        device: None,
     }));
     assert_eq!(host.ask_with("bot", "g", 1), ALLOWED);
     assert_eq!(host.ask_with("other", "g", 1), OPEN);

@@ -12,7 +12,42 @@ fn token(caller: &Caller, id: &str, ttl_ms: Option<u64>) -> Input {
         role: Role::Observer,
         name: id.to_owned(),
         ttl_ms,
+        device: None,
     })
+}
+
+#[test]
+fn a_device_stays_logged_in_while_it_is_used_and_that_is_recorded_once_a_day() {
+    const DAY: u64 = 24 * 3_600_000;
+    let until = |id: &str, ms: u64| format!("token.renewed {id} until {}", ms * 1000);
+    let mut host = Host::new();
+    let login = |id: &str, days: u64| {
+        Input::CreateToken(CreateToken {
+            caller: person("ann"),
+            id: TokenId::new(id),
+            hash: format!("hash of {id}"),
+            role: Role::Operator,
+            name: "ann".to_owned(),
+            ttl_ms: Some(days * DAY),
+            device: Some("phone".to_owned()),
+        })
+    };
+    host.now = Timestamp(0);
+    host.does(login("phone", 30));
+    host.does(login("brief", 1));
+    host.does(token(&person("ann"), "script", Some(30 * DAY)));
+    let mut use_at = |at: u64, id: &str| {
+        host.now = Timestamp(at * 1000);
+        host.does(Input::RenewToken(TokenId::new(id)))
+    };
+    let nothing: [&str; 0] = [];
+    assert_eq!(use_at(DAY - 1, "phone"), nothing);
+    assert_eq!(use_at(DAY / 4, "brief"), [until("brief", DAY + DAY / 4)]);
+    assert_eq!(use_at(DAY, "phone"), [until("phone", 31 * DAY)]);
+    assert_eq!(use_at(DAY + 1, "phone"), nothing);
+    assert_eq!(use_at(3 * DAY, "brief"), nothing, "it ended unused");
+    assert_eq!(use_at(3 * DAY, "script"), nothing, "not a device");
+    assert_eq!(use_at(3 * DAY, "unknown"), nothing);
 }
 
 #[test]
@@ -101,6 +136,7 @@ fn tokens_have_a_bound_that_expired_ones_do_not_count_in() {
             name: String::new(),
             expires_at: Some(Timestamp(1_000_000)),
             hash: n.to_string(),
+            device: None,
             by: by(&ann),
         };
         let seq = host.state.head().next();

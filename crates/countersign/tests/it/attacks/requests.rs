@@ -24,7 +24,7 @@ impl Target<'_> {
             ),
             ("sse", self.sse()),
             ("mcp", self.mcp()),
-            ("ticket", self.http("GET", self.ticket, &[], None)),
+            ("ticket", self.login()),
             ("websocket answer", self.websocket_answer()),
             ("websocket mint", self.websocket_mint()),
         ]
@@ -39,6 +39,14 @@ impl Target<'_> {
     fn rest_mint(&self) -> Vec<u8> {
         let body = json!({ "role": "operator", "name": "minted" });
         self.http("POST", "/api/v1/tokens", &[], Some(&body))
+    }
+
+    fn login(&self) -> Vec<u8> {
+        let form = [
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("content-length", "0"),
+        ];
+        self.http("POST", self.ticket, &form, None)
     }
 
     fn sse(&self) -> Vec<u8> {

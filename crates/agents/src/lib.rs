@@ -32,6 +32,7 @@ pub use process::LaunchError;
 pub use program_version::{ProgramVersion, VersionError, probe_version};
 pub use shells::{
     CommandSpec, LocalShells, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
+    TerminalPiece, TerminalSummary,
 };
 pub use tree::{
     ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,

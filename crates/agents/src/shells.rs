@@ -5,12 +5,15 @@
 
 mod local;
 mod output_tail;
+mod readable_output;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
 
 use crate::adapter::ProcessExit;
 
@@ -35,6 +38,19 @@ pub trait ShellBackend: Send + Sync {
 
     /// Ends the command and all it started, and forgets the terminal. To do so again is no error.
     fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()>;
+
+    /// The terminals for a person to read, oldest first: those that are open, and the newest that
+    /// were released.
+    fn list(&self) -> ShellFuture<'_, Vec<TerminalSummary>>;
+
+    /// Output from a byte on, also of a terminal that was released. With `wait_ms` it returns when
+    /// there is some, when there will be none, or when that time is over.
+    fn read_from<'a>(
+        &'a self,
+        terminal: &'a TerminalId,
+        after: u64,
+        wait_ms: u64,
+    ) -> ShellFuture<'a, TerminalPiece>;
 }
 
 /// What a backend will answer.
@@ -86,6 +102,32 @@ pub struct TerminalOutput {
     pub truncated: bool,
     /// How the command ended, if it did.
     pub exit: Option<ProcessExit>,
+}
+
+/// A terminal as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSummary {
+    pub id: String,
+    pub command: String,
+    pub cwd: PathBuf,
+    /// Milliseconds since 1970.
+    pub started_ms: u64,
+    pub ended_ms: Option<u64>,
+    pub exit: Option<ProcessExit>,
+    /// How many bytes it wrote.
+    pub bytes: u64,
+    /// The number of the oldest byte that is kept.
+    pub first_offset: u64,
+}
+
+/// A piece of a terminal's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalPiece {
+    /// The number of its first byte: larger than asked for, if older ones are not kept.
+    pub from: u64,
+    pub bytes: Vec<u8>,
+    /// Whether nothing comes after it.
+    pub is_end: bool,
 }
 
 /// Why a backend did not do it.

@@ -331,6 +331,22 @@ pub const AGENT_TERMINALS_MAX: usize = 128;
 /// Output that one terminal keeps, however much its agent asks for.
 pub const TERMINAL_OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Terminals that their agent released and that people can still read.
+pub const RELEASED_TERMINALS_KEPT: usize = 16;
+
+/// Output that is kept of each of them: with all of them a runner stays small.
+pub const RELEASED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Output of a terminal that one reader gets at a time.
+pub const TERMINAL_PIECE_BYTES_MAX: usize = 256 * 1024;
+
+/// How long a reader of a terminal waits for more output before it asks again.
+pub const TERMINAL_WAIT_MS: u64 = 25_000;
+
+/// Readers of one agent's terminals at a time: many screens, and few enough that the agent's own
+/// calls find room at its runner.
+pub const TERMINAL_READERS_MAX: usize = 16;
+
 /// How long the end of a command waits for the end of its output, which something the command left
 /// running may hold open.
 pub const TERMINAL_DRAIN_MS: u64 = 200;

@@ -23,6 +23,9 @@ pub enum Rejection {
     /// No such token.
     #[error("unknown token '{0}'")]
     UnknownToken(TokenId),
+    /// There is no such terminal any more, or nothing can be read from it.
+    #[error("terminal '{terminal}' cannot be read: {why}")]
+    UnreadableTerminal { terminal: String, why: String },
     /// No such grant.
     #[error("unknown grant '{0}'")]
     UnknownGrant(GrantId),

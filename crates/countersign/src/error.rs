@@ -234,6 +234,7 @@ fn call_exit(error: &CallError) -> CliExit {
             | Reason::UnknownDevice
             | Reason::UnknownToken
             | Reason::UnknownEvent
+            | Reason::UnreadableTerminal
             | Reason::UnknownRule
             | Reason::UnknownEventKind
             | Reason::AmbiguousId,

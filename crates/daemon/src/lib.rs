@@ -4,6 +4,7 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+mod agent_terminals;
 mod attachments;
 pub mod audit;
 mod clock;
@@ -30,7 +31,7 @@ pub use countersign_agents::worktree::{
     DiffFile, DiscardWork, FileStatus, MergeOutcome, RemovalOutcome as WorktreeOutcome,
     WorktreeDiff,
 };
-pub use countersign_agents::{catalog, procfs};
+pub use countersign_agents::{TerminalPiece, TerminalSummary, catalog, procfs};
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_rules::{RuleArea, SuggestedRule, explain};
 pub use countersign_store::{

@@ -18,6 +18,7 @@ use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::agent_terminals::AgentTerminals;
 use crate::clock::HostClock;
 use crate::crash;
 use crate::device_uses::DeviceUses;
@@ -49,6 +50,7 @@ mod record;
 mod replay;
 mod rules;
 mod settings;
+mod terminals;
 mod worktrees;
 
 pub use access::CgroupAgent;
@@ -79,6 +81,7 @@ struct ServiceInner {
     outage: watch::Receiver<Option<StoreOutage>>,
     directory: Arc<AgentDirectory>,
     device_uses: DeviceUses,
+    terminals: AgentTerminals,
     /// Whatever runs beside its caller. All of it ends soon after the loop does.
     tasks: TaskTracker,
     rulebook: Arc<Rulebook>,
@@ -202,6 +205,7 @@ fn assemble(
         tasks,
         rulebook,
         device_uses: DeviceUses::default(),
+        terminals: AgentTerminals::default(),
         secrets: AgentSecrets::default(),
         runners: settings.runners,
         drivers: OnceLock::new(),

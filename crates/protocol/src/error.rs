@@ -68,6 +68,8 @@ reasons! {
     UnknownDevice = "unknown_device", 404;
     /// No such token.
     UnknownToken = "unknown_token", 404;
+    /// There is no such terminal any more, or nothing can be read from it.
+    UnreadableTerminal = "unreadable_terminal", 404;
     /// No such grant.
     UnknownRule = "unknown_rule", 404;
     /// The rule cannot be parsed, or its limits make no sense.

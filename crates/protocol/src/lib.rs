@@ -16,6 +16,7 @@ mod rules;
 mod scalar;
 mod states;
 mod target;
+mod terminals;
 mod transcript;
 
 pub use envelope::{EVENT_FRAME_START, EVENT_NOTIFICATION, ErrorObject, Request};
@@ -29,6 +30,7 @@ pub use rules::*;
 pub use scalar::{Raw, Time};
 pub use states::*;
 pub use target::{AgentTarget, ApprovalTarget, QuestionTarget};
+pub use terminals::*;
 pub use transcript::*;
 
 /// The kind of an event sent with `host.notify` that names none.

@@ -19,9 +19,10 @@ use crate::{
     RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
     RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
     ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
-    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TokenParams, TokenRow,
-    TranscriptQuery, TranscriptResult, TrustRulesParams, UpdateDeviceParams, WaitAgentsParams,
-    WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
+    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams,
+    TerminalOutputResult, TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
+    TrustRulesParams, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
+    WaitQuestionParams,
 };
 
 /// A method of the wire.
@@ -159,6 +160,9 @@ methods! {
     WaitAgents = "host.wait_agents": WaitAgentsParams => WaitAgentsResult, waits;
     Transcript = "host.transcript": AgentTarget<TranscriptQuery> => TranscriptResult;
     AgentChanges = "host.agent_diff": AgentParams => AgentDiff;
+    Terminals = "host.terminals": AgentParams => Vec<TerminalRow>;
+    // It waits for output, if its caller wants that.
+    TerminalOutput = "host.terminal_output": TerminalOutputParams => TerminalOutputResult, waits;
     RemoveWorktree = "host.remove_worktree": AgentTarget<RemoveWorktreeQuery> => RemovedWorktree;
     MergeWorktree = "host.merge_worktree": AgentTarget<MergeWorktreeBody> => MergedWorktree;
     Catalog = "host.catalog": NoParams => Vec<CatalogRow>;

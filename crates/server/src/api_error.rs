@@ -123,6 +123,9 @@ impl From<Rejection> for ApiError {
             Rejection::UnknownQuestion(_) => Self::plain(Reason::UnknownQuestion, message),
             Rejection::UnknownDevice(_) => Self::plain(Reason::UnknownDevice, message),
             Rejection::UnknownToken(_) => Self::plain(Reason::UnknownToken, message),
+            Rejection::UnreadableTerminal { .. } => {
+                Self::plain(Reason::UnreadableTerminal, message)
+            }
             Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, message),
             Rejection::BadGrant(_) => Self::plain(Reason::BadRule, message),
             Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, message),

@@ -2,6 +2,7 @@
 
 pub(crate) mod managed;
 pub(crate) mod rules;
+mod terminals;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use countersign_core::{
 };
 use countersign_daemon::{
     BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
-    Service, StopCounts, TranscriptPage, WorktreeDiff, WorktreeOutcome,
+    Service, StopCounts, TerminalSummary, TranscriptPage, WorktreeDiff, WorktreeOutcome,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{
@@ -29,6 +30,7 @@ use crate::ops::approvals::{AnsweredAsk, WireAsk};
 use crate::ops::events::SubscriberSnapshot;
 use crate::ops::managed::AwaitedAgents;
 use crate::ops::rules::RuleAdvice;
+use crate::ops::terminals::ReadOutput;
 use crate::ops::tokens::CreatedToken;
 
 /// The names of agents, for rows that people read beside the ids that programs need.
@@ -88,7 +90,9 @@ into_wire! {
     CreatedToken => wire::NewToken: created_token;
     RuleAdvice => wire::RuleSuggestions: rules::advice;
     RuleCheck => wire::CheckedRules: rules::check;
+    ReadOutput => wire::TerminalOutputResult: terminals::output;
     StopCounts => wire::StopAllResult: stop_counts;
+    TerminalSummary => wire::TerminalRow: terminals::row;
     TranscriptPage => wire::TranscriptResult: managed::transcript;
     WorktreeDiff => wire::AgentDiff: managed::diff;
     MergeOutcome => wire::MergedWorktree: managed::merged;

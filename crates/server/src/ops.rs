@@ -15,6 +15,7 @@ pub(crate) mod parent;
 pub(crate) mod questions;
 mod remember;
 pub(crate) mod rules;
+pub(crate) mod terminals;
 pub(crate) mod tokens;
 
 use std::sync::Arc;

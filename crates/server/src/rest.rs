@@ -10,6 +10,7 @@ mod hooks;
 mod managed;
 mod questions;
 mod rules;
+mod terminals;
 mod tokens;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use utoipa_axum::routes;
 
 use caller::{AuthenticatedCaller, AuthenticatedReader};
 pub(crate) use caller::{RequestConnection, bearer, connection, shown_token};
-use extract::{JsonBody, QueryParams, WaitQuery, check_shape};
+use extract::{JsonBody, PathIds, QueryParams, WaitQuery, check_shape};
 pub(crate) use extract::{PathId, refuse_body};
 
 use crate::ServerState;
@@ -69,6 +70,7 @@ pub(crate) fn router() -> (axum::Router<Arc<ServerState>>, utoipa::openapi::Open
         .merge(tokens::router())
         .merge(rules::router())
         .merge(managed::router())
+        .merge(terminals::router())
         .merge(hooks::router())
         .split_for_parts()
 }

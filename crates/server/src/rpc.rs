@@ -12,7 +12,7 @@ use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 use crate::convert::{AgentNames, IntoWire};
 use crate::ops::{
-    agents, approvals, devices, events, hook, managed, parent, questions, rules, tokens,
+    agents, approvals, devices, events, hook, managed, parent, questions, rules, terminals, tokens,
 };
 use crate::strict;
 
@@ -108,6 +108,8 @@ async fn dispatch(
         WaitAgents(params) => managed::wait(service, &caller, params),
         Transcript(params) => managed::transcript(service, &caller, params.agent_id, params.body),
         AgentChanges(params) => managed::diff(service, &caller, params.agent_id),
+        Terminals(params) => terminals::list(service, &caller, &params.agent_id),
+        TerminalOutput(params) => terminals::read(service, &caller, params.into()),
         MergeWorktree(params) => managed::merge_worktree(service, &caller, params.agent_id, params.body),
         RemoveWorktree(params) => managed::remove_worktree(service, &caller, params.agent_id, &params.body),
         Catalog(NoParams {}) => async { managed::catalog(service, &caller) },

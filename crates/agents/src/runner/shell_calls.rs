@@ -14,7 +14,7 @@ use super::state::HostHandle;
 use super::wire::{ShellCall, ShellFailure, ShellReply, ToHost};
 use crate::shells::{CommandSpec, ShellBackend as _, ShellError, TerminalId};
 
-type CallOutcome = Result<(ShellReply, String), ShellFailure>;
+type CallOutcome = Result<(ShellReply, Vec<u8>), ShellFailure>;
 
 pub(super) fn call(runner: &Arc<Runner>, host: &HostHandle, id: u64, call: ShellCall) {
     let slot = host.calls.clone().try_acquire_owned();
@@ -71,11 +71,11 @@ fn answer(
 ) {
     let (result, body) = match outcome {
         Ok((done, body)) => (Ok(done), body),
-        Err(failure) => (Err(failure), String::new()),
+        Err(failure) => (Err(failure), Vec::new()),
     };
     let told = ToHost::Shell { id, result };
     let mut state = runner.state();
-    state.send_to(host.number, &told, body.as_bytes(), room);
+    state.send_to(host.number, &told, &body, room);
 }
 
 async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> CallOutcome {
@@ -104,6 +104,15 @@ async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> Cal
             created.map(|id| created_as(&id))
         }
         ShellCall::Output { terminal } => return read(agent, terminal).await,
+        ShellCall::List => {
+            let listed = shells.list().await;
+            listed.map(|terminals| ShellReply::Listed { terminals })
+        }
+        ShellCall::ReadFrom {
+            terminal,
+            after,
+            wait_ms,
+        } => return read_from(agent, terminal, after, wait_ms).await,
         ShellCall::WaitForExit { terminal } => {
             let exit = shells.wait_for_exit(&TerminalId::new(terminal)).await;
             exit.map(|exit| ShellReply::Exited { exit })
@@ -118,7 +127,7 @@ async fn perform(runner: &Runner, agent: &LaunchedAgent, call: ShellCall) -> Cal
         }
     };
     match done {
-        Ok(done) => Ok((done, String::new())),
+        Ok(done) => Ok((done, Vec::new())),
         Err(error) => Err(to_failure(&error)),
     }
 }
@@ -136,7 +145,23 @@ async fn read(agent: &LaunchedAgent, terminal: String) -> CallOutcome {
         truncated: output.truncated,
         exit: output.exit,
     };
-    Ok((done, output.text))
+    Ok((done, output.text.into_bytes()))
+}
+
+async fn read_from(
+    agent: &LaunchedAgent,
+    terminal: String,
+    after: u64,
+    wait_ms: u64,
+) -> CallOutcome {
+    let terminal = TerminalId::new(terminal);
+    let piece = agent.shells.read_from(&terminal, after, wait_ms).await;
+    let piece = piece.map_err(|error| to_failure(&error))?;
+    let done = ShellReply::Piece {
+        from: piece.from,
+        is_end: piece.is_end,
+    };
+    Ok((done, piece.bytes))
 }
 
 fn to_failure(error: &ShellError) -> ShellFailure {

@@ -4,28 +4,39 @@ use std::io;
 use std::sync::Arc;
 
 use super::link::{LinkOutbox, WriteError};
-use super::wire::{ShellCall, ShellFailure, ShellReply};
+use super::wire::{ShellCall, ShellFailure, ShellReply, VERSION_WITH_READERS};
 use crate::adapter::ProcessExit;
 use crate::shells::{
-    CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
+    CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, TerminalPiece,
+    TerminalSummary,
 };
 
 /// Runs commands where the agent runs. They continue without a host.
 #[derive(Clone, Debug)]
-pub(super) struct RunnerShells(Option<Arc<LinkOutbox>>);
+pub(super) struct RunnerShells {
+    outbox: Option<Arc<LinkOutbox>>,
+    /// The version of the link that the runner speaks.
+    version: u32,
+}
 
 impl RunnerShells {
-    pub(super) fn live(outbox: Arc<LinkOutbox>) -> Self {
-        Self(Some(outbox))
+    pub(super) fn live(outbox: Arc<LinkOutbox>, version: u32) -> Self {
+        Self {
+            outbox: Some(outbox),
+            version,
+        }
     }
 
     /// The terminals of a runner that has gone: every call fails.
     pub(super) fn ended() -> Self {
-        Self(None)
+        Self {
+            outbox: None,
+            version: VERSION_WITH_READERS,
+        }
     }
 
     async fn send(&self, call: ShellCall) -> Result<(ShellReply, Vec<u8>), ShellFailure> {
-        match &self.0 {
+        match &self.outbox {
             Some(outbox) => outbox.call(call).await,
             None => Err(ShellFailure::Failed(WriteError::Gone.to_string())),
         }
@@ -76,6 +87,37 @@ impl RunnerShells {
         }
     }
 
+    async fn list_now(&self) -> Result<Vec<TerminalSummary>, ShellError> {
+        let what = "list the terminals";
+        self.check_readers(what)?;
+        match self.call(ShellCall::List, what).await? {
+            (ShellReply::Listed { terminals }, _) => Ok(terminals),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+
+    async fn read_piece(&self, call: ShellCall) -> Result<TerminalPiece, ShellError> {
+        let what = "read the terminal";
+        self.check_readers(what)?;
+        match self.call(call, what).await? {
+            (ShellReply::Piece { from, is_end }, bytes) => Ok(TerminalPiece {
+                from,
+                bytes,
+                is_end,
+            }),
+            (other, _) => Err(unexpected(what, &other)),
+        }
+    }
+
+    /// A runner that an older host started does not know these calls, and would end the link.
+    fn check_readers(&self, what: &str) -> Result<(), ShellError> {
+        if self.version >= VERSION_WITH_READERS {
+            return Ok(());
+        }
+        let reason = "an older host started this run; terminals of its next run can be read";
+        Err(failed(what, reason.to_owned()))
+    }
+
     async fn finish(&self, call: ShellCall, what: &str) -> Result<(), ShellError> {
         match self.call(call, what).await? {
             (ShellReply::Done, _) => Ok(()),
@@ -105,6 +147,24 @@ impl ShellBackend for RunnerShells {
     fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
         let terminal = terminal.as_str().to_owned();
         Box::pin(self.finish(ShellCall::Release { terminal }, "release the terminal"))
+    }
+
+    fn list(&self) -> ShellFuture<'_, Vec<TerminalSummary>> {
+        Box::pin(self.list_now())
+    }
+
+    fn read_from<'a>(
+        &'a self,
+        terminal: &'a TerminalId,
+        after: u64,
+        wait_ms: u64,
+    ) -> ShellFuture<'a, TerminalPiece> {
+        let terminal = terminal.as_str().to_owned();
+        Box::pin(self.read_piece(ShellCall::ReadFrom {
+            terminal,
+            after,
+            wait_ms,
+        }))
     }
 }
 

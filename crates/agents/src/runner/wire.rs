@@ -14,9 +14,13 @@ use countersign_core::event::ProcessKey;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{ProcessExit, WriteId, WriteKind};
+use crate::shells::TerminalSummary;
 
 /// The newest version of the link that is spoken here.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+
+/// The first in which people can read terminals.
+pub(super) const VERSION_WITH_READERS: u32 = 2;
 
 /// The oldest that is still spoken.
 pub(super) const VERSION_OLDEST: u32 = 1;
@@ -160,6 +164,12 @@ pub(super) enum ShellCall {
     Release {
         terminal: String,
     },
+    List,
+    ReadFrom {
+        terminal: String,
+        after: u64,
+        wait_ms: u64,
+    },
 }
 
 /// What a call came to.
@@ -176,6 +186,14 @@ pub(super) enum ShellReply {
     },
     Exited {
         exit: ProcessExit,
+    },
+    Listed {
+        terminals: Vec<TerminalSummary>,
+    },
+    /// The body is the bytes.
+    Piece {
+        from: u64,
+        is_end: bool,
     },
     Done,
 }

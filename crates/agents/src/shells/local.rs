@@ -4,7 +4,7 @@
 //! its output is read until its end or its release, however much it is, and kept within its bound;
 //! nobody types anything; a key starts one command, ever.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,14 +13,18 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use countersign_core::limits;
+use countersign_core::limits::{
+    self, RELEASED_OUTPUT_BYTES_MAX, RELEASED_TERMINALS_KEPT, TERMINAL_WAIT_MS,
+};
 use rustix::process::Signal;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::output_tail::OutputTail;
-use super::{CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput};
+use super::readable_output::ReadableOutput;
+use super::{
+    CommandSpec, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput, TerminalPiece,
+    TerminalSummary,
+};
 use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
 use crate::process::find_variable;
@@ -28,7 +32,7 @@ use crate::stream::FdReader;
 use crate::tree::{ProcessTree, TreeError};
 
 const CHUNK: usize = 32 * 1024;
-const NAME_PREFIX: &str = "term-";
+pub(super) const NAME_PREFIX: &str = "term-";
 
 /// Runs the commands of one agent.
 #[derive(Debug)]
@@ -44,16 +48,16 @@ pub struct LocalShells {
 struct TerminalTable {
     /// How many there ever were: they are numbered from 1.
     made: u64,
-    open: HashMap<u64, Arc<LocalTerminal>>,
+    open: BTreeMap<u64, Arc<LocalTerminal>>,
+    /// The newest that were released, for people to read.
+    released: VecDeque<(u64, Arc<ReadableOutput>)>,
 }
 
 #[derive(Debug)]
 struct LocalTerminal {
     tree: ProcessTree,
     child: Arc<ChildHandle>,
-    output: Arc<Mutex<OutputTail>>,
-    /// Known once the output up to the exit is.
-    exit: watch::Receiver<Option<ProcessExit>>,
+    readable: Arc<ReadableOutput>,
     released: CancellationToken,
 }
 
@@ -141,9 +145,49 @@ impl LocalShells {
         terminal.kill().await?;
         terminal.released.cancel();
         if let Some(number) = parse_name(id) {
-            self.terminals().open.remove(&number);
+            self.terminals().release(number, &terminal);
         }
         Ok(())
+    }
+
+    fn find_readable(&self, id: &TerminalId) -> Result<Arc<ReadableOutput>, ShellError> {
+        let number = parse_name(id);
+        let found = number.and_then(|number| self.terminals().find_readable(number));
+        found.ok_or_else(|| ShellError::NotFound(id.clone()))
+    }
+}
+
+impl TerminalTable {
+    fn release(&mut self, number: u64, terminal: &LocalTerminal) {
+        if self.open.remove(&number).is_none() {
+            return;
+        }
+        let readable = &terminal.readable;
+        // Nobody writes any more: whatever held the output open was killed.
+        readable.end(RELEASED_OUTPUT_BYTES_MAX);
+        self.released.push_back((number, readable.clone()));
+        if self.released.len() > RELEASED_TERMINALS_KEPT {
+            self.released.pop_front();
+        }
+    }
+
+    fn find_readable(&self, number: u64) -> Option<Arc<ReadableOutput>> {
+        let open = self.open.get(&number).map(|terminal| &terminal.readable);
+        let released = || {
+            let mut released = self.released.iter();
+            released.find(|(found, _)| *found == number)
+        };
+        open.or_else(|| released().map(|(_, readable)| readable))
+            .cloned()
+    }
+
+    /// All that can be read, oldest first.
+    fn readable(&self) -> Vec<(u64, Arc<ReadableOutput>)> {
+        let open = self.open.iter();
+        let open = open.map(|(number, terminal)| (*number, terminal.readable.clone()));
+        let mut all: Vec<_> = self.released.iter().cloned().chain(open).collect();
+        all.sort_by_key(|(number, _)| *number);
+        all
     }
 }
 
@@ -167,6 +211,31 @@ impl ShellBackend for LocalShells {
     fn release<'a>(&'a self, id: &'a TerminalId) -> ShellFuture<'a, ()> {
         Box::pin(self.end(id))
     }
+
+    fn list(&self) -> ShellFuture<'_, Vec<TerminalSummary>> {
+        Box::pin(async {
+            let all = self.terminals().readable();
+            let rows = all
+                .iter()
+                .map(|(number, readable)| readable.summary(*number));
+            Ok(rows.collect())
+        })
+    }
+
+    fn read_from<'a>(
+        &'a self,
+        id: &'a TerminalId,
+        after: u64,
+        wait_ms: u64,
+    ) -> ShellFuture<'a, TerminalPiece> {
+        Box::pin(async move {
+            let readable = self.find_readable(id)?;
+            let limit = Duration::from_millis(wait_ms.min(TERMINAL_WAIT_MS));
+            // When the time is over, the piece is empty, and the reader asks again.
+            drop(tokio::time::timeout(limit, readable.wait_for_more(after)).await);
+            Ok(readable.read_from(after))
+        })
+    }
 }
 
 fn parse_name(id: &TerminalId) -> Option<u64> {
@@ -187,43 +256,31 @@ impl LocalTerminal {
             what: format!("run a command in `{}`", spec.cwd.display()),
             source,
         })?;
-        let bytes_max = spec.output_bytes_max.min(limits::TERMINAL_OUTPUT_BYTES_MAX);
-        let output = Arc::new(Mutex::new(OutputTail::new(bytes_max)));
-        let (tell, exit) = watch::channel(None);
+        let readable = Arc::new(ReadableOutput::new(spec));
         let released = CancellationToken::new();
         let reading = TerminalReader {
             source,
-            output: output.clone(),
+            readable: readable.clone(),
             buffer: vec![0; CHUNK],
             open: true,
         };
-        let follow = reading.follow(child.clone(), tell);
+        let follow = reading.follow(child.clone());
         tree.tasks()
             .spawn(released.clone().run_until_cancelled_owned(follow));
         Ok(Self {
             tree,
             child,
-            output,
-            exit,
+            readable,
             released,
         })
     }
 
     fn read(&self) -> TerminalOutput {
-        // Looked at first: output that is read afterwards is at least that of the exit.
-        let exit = self.exit.borrow().clone();
-        let (text, truncated) = lock(&self.output).read();
-        TerminalOutput {
-            text,
-            truncated,
-            exit,
-        }
+        self.readable.read()
     }
 
     async fn wait(&self) -> ProcessExit {
-        let mut exit = self.exit.clone();
-        let exit = exit.wait_for(Option::is_some).await;
-        exit.ok().and_then(|exit| exit.clone()).unwrap_or_default()
+        self.readable.wait_for_exit().await
     }
 
     /// Returns when nothing is left and how it ended is known.
@@ -234,10 +291,6 @@ impl LocalTerminal {
         self.wait().await;
         Ok(())
     }
-}
-
-fn lock(output: &Mutex<OutputTail>) -> MutexGuard<'_, OutputTail> {
-    output.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<ChildHandle>, FdReader)> {
@@ -283,14 +336,14 @@ fn is_runnable(path: &Path) -> bool {
 /// Takes what a command writes.
 struct TerminalReader {
     source: FdReader,
-    output: Arc<Mutex<OutputTail>>,
+    readable: Arc<ReadableOutput>,
     buffer: Vec<u8>,
     open: bool,
 }
 
 impl TerminalReader {
     /// Until the end of the output. What was left running may write after the exit.
-    async fn follow(mut self, child: Arc<ChildHandle>, tell: watch::Sender<Option<ProcessExit>>) {
+    async fn follow(mut self, child: Arc<ChildHandle>) {
         let exit = loop {
             tokio::select! {
                 exit = child.wait() => break exit,
@@ -299,7 +352,7 @@ impl TerminalReader {
         };
         // Before the exit is told, so that whoever waits for it finds the output complete.
         self.read_rest().await;
-        tell.send_replace(Some(exit));
+        self.readable.note_exit(exit);
         while self.open {
             self.read().await;
         }
@@ -319,11 +372,7 @@ impl TerminalReader {
     async fn read(&mut self) {
         let read = self.source.read(&mut self.buffer).await;
         let read = read.unwrap_or_default();
-        let mut output = lock(&self.output);
-        output.push(&self.buffer[..read]);
-        if read == 0 {
-            output.end();
-            self.open = false;
-        }
+        self.readable.push(&self.buffer[..read]);
+        self.open = read > 0;
     }
 }

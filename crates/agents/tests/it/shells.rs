@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use countersign_agents::{
     CommandSpec, LocalShells, ProcessTree, ShellBackend, ShellError, TerminalId, TerminalOutput,
 };
+use countersign_core::limits::RELEASED_TERMINALS_KEPT;
 use tempfile::TempDir;
 
 use crate::support::{code, daemonise, env, guarded, is_alive, key_of, signal, trees};
@@ -99,6 +100,64 @@ async fn a_command_gives_its_output_and_its_code() {
         assert_eq!(room.run("cat").await, output("", code(0)));
         tree.kill_all().await.expect("nothing left");
     }
+}
+
+#[tokio::test]
+async fn people_read_along_while_a_command_runs_and_after_its_release() {
+    const WAIT_MS: u64 = 20_000;
+    let room = Room::marks();
+    let id = room
+        .start("printf one; until [ -e go ]; do sleep 0.01; done; printf two; exit 3")
+        .await;
+    let read = async |after| {
+        let read = room.shells.read_from(&id, after, WAIT_MS);
+        let piece = guarded(read).await.expect("output");
+        (
+            piece.from,
+            String::from_utf8(piece.bytes).expect("text"),
+            piece.is_end,
+        )
+    };
+    assert_eq!(read(0).await, (0, "one".to_owned(), false));
+    let more = tokio::join!(read(3), async {
+        std::fs::write(room.dir.path().join("go"), "").expect("a file");
+    });
+    assert_eq!((more.0.0, more.0.1.as_str()), (3, "two"));
+    assert_eq!(read(6).await, (6, String::new(), true));
+    guarded(room.shells.wait_for_exit(&id)).await.expect("exit");
+    room.shells.release(&id).await.expect("release");
+    assert!(matches!(
+        room.shells.output(&id).await,
+        Err(ShellError::NotFound(_))
+    ));
+    assert_eq!(read(1).await, (1, "netwo".to_owned(), true));
+    let listed = room.shells.list().await.expect("a list");
+    let [row] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(
+        (row.id.as_str(), row.cwd.as_path(), &row.exit),
+        (id.as_str(), room.dir.path(), &Some(code(3)))
+    );
+    assert_eq!((row.bytes, row.first_offset), (6, 0));
+    assert!(row.ended_ms >= Some(row.started_ms));
+}
+
+#[tokio::test]
+async fn only_the_newest_released_terminals_are_kept() {
+    let room = Room::marks();
+    for _ in 0..RELEASED_TERMINALS_KEPT + 2 {
+        room.run("echo x").await;
+    }
+    let listed = room.shells.list().await.expect("a list");
+    let ids: Vec<_> = listed.iter().map(|row| row.id.clone()).collect();
+    let kept: Vec<_> = (3..RELEASED_TERMINALS_KEPT + 3)
+        .map(|number| format!("term-{number}"))
+        .collect();
+    assert_eq!(ids, kept);
+    let first = TerminalId::new("term-1");
+    let read = room.shells.read_from(&first, 0, 0).await;
+    assert!(matches!(read, Err(ShellError::NotFound(_))));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::host::poll;
+use crate::http::Rest;
 use crate::scene::{Scene, rested, told};
 use crate::wire::Wire;
 
@@ -53,6 +54,47 @@ async fn a_command_that_prints_a_gigabyte_costs_the_host_only_its_bound() {
     let more = scene.host.resident().saturating_sub(before);
     assert!(more < 64 * 1024 * 1024, "{more} bytes more");
     scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn people_read_a_terminal_until_its_agent_ends() {
+    let scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let steps = json!([{ "terminal": { "command": "printf 'a\\033[1mb'; exit 7" } }]);
+    let (id, _) = play(&scene, &mut wire, &steps).await;
+    let listed = wire.ok("host.terminals", json!({ "agent_id": id })).await;
+    let row = &listed[0];
+    assert_eq!(
+        (&row["exit_code"], &row["bytes"], &row["first_offset"]),
+        (&json!(7), &json!(6), &json!(0)),
+        "{listed}"
+    );
+    let place = json!({ "agent_id": id, "terminal_id": row["id"], "wait": true });
+    let output = wire.ok("host.terminal_output", place.clone()).await;
+    let expected = json!({
+        "data": "YRtbMW1i", "from": 0, "next": 6, "ended": true, "skipped": 0,
+    });
+    assert_eq!(output, expected);
+    let token = scene.host.token();
+    let rest = Rest {
+        address: &scene.host.address,
+        token: &token,
+    };
+    let path = format!(
+        "/api/v1/agents/{}/terminals/{}/output?after=1",
+        id.as_str().unwrap(),
+        row["id"].as_str().unwrap()
+    );
+    let mut expected = expected;
+    expected["data"] = json!("G1sxbWI=");
+    expected["from"] = json!(1);
+    assert_eq!(rest.get(&path).await.json(), expected);
+
+    scene.end_all(&mut wire).await;
+    let params = json!({ "agent_id": id });
+    assert_eq!(wire.ok("host.terminals", params).await, json!([]));
+    let error = wire.no("host.terminal_output", place).await;
+    assert_eq!(error["data"]["reason"], "unreadable_terminal");
 }
 
 #[tokio::test]

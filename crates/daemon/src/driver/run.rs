@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use crate::agent_terminals::ListedTerminals;
 use crate::duty_board::DutyReceiver;
 use crate::service::Service;
 
@@ -72,6 +73,8 @@ pub(super) struct Run {
     fatal: watch::Receiver<Option<String>>,
     tasks: TaskTracker,
     over: CancellationToken,
+    /// Lets people read the terminals until the run is over.
+    _terminals: ListedTerminals,
 }
 
 impl Run {
@@ -123,6 +126,7 @@ impl Run {
             tasks.clone(),
             over.clone(),
         ));
+        let terminals = service.list_terminals(identity.agent, link.shells.clone());
         let requests = Arc::new(ClientRequests {
             workspace: Workspace::new(launch::work_folder(managed)),
             shells: link.shells,
@@ -153,6 +157,7 @@ impl Run {
             fatal,
             tasks,
             over,
+            _terminals: terminals,
         };
         let start = ReaderStart {
             log: link.log,

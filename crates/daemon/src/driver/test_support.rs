@@ -19,7 +19,7 @@ use countersign_agents::runner::{
 };
 use countersign_agents::{
     CommandSpec, ContainmentMethod, ShellBackend, ShellError, ShellFuture, TerminalId,
-    TerminalOutput, TreeError, TreeRecord,
+    TerminalOutput, TerminalPiece, TerminalSummary, TreeError, TreeRecord,
 };
 use countersign_core::event::{ProcessKey, TranscriptEntry};
 use countersign_core::{
@@ -151,6 +151,19 @@ impl ShellBackend for NoTerminals {
     }
 
     fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
+        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
+    }
+
+    fn list(&self) -> ShellFuture<'_, Vec<TerminalSummary>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn read_from<'a>(
+        &'a self,
+        terminal: &'a TerminalId,
+        _: u64,
+        _: u64,
+    ) -> ShellFuture<'a, TerminalPiece> {
         Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
     }
 }

@@ -119,6 +119,19 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
+/// The two variable parts of a path.
+pub(super) struct PathIds(pub(super) String, pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathIds {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Path::<(String, String)>::from_request_parts(parts, state).await;
+        read.map(|Path((first, second))| Self(first, second))
+            .map_err(|_| ApiError::plain(Reason::InvalidParams, "the path is not UTF-8 text"))
+    }
+}
+
 /// Refuses names in the query that the document does not list for this operation, and a body if it lists
 /// none.
 pub(super) fn check_shape(parts: &Parts) -> Result<(), ApiError> {

@@ -379,6 +379,8 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "GET /api/v1/agents",
             "GET /api/v1/agents/{id}",
             "GET /api/v1/agents/{id}/diff",
+            "GET /api/v1/agents/{id}/terminals",
+            "GET /api/v1/agents/{id}/terminals/{terminal}/output",
             "GET /api/v1/agents/{id}/transcript",
             "GET /api/v1/agents/{id}/wait",
             "GET /api/v1/approvals",

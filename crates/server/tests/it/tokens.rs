@@ -427,6 +427,11 @@ async fn an_agents_token_asks_notifies_and_reports_and_nothing_else() {
         ),
         ("host.update_device", json!({ "device_id": "d" })),
         ("host.status", json!({})),
+        ("host.terminals", json!({ "agent_id": "other" })),
+        (
+            "host.terminal_output",
+            json!({ "agent_id": "other", "terminal_id": "term-1" }),
+        ),
         ("host.stop_all", json!({})),
         ("host.create_token", json!({ "role": "operator" })),
         ("host.tokens", json!({})),

@@ -70,6 +70,7 @@ pub async fn connect(
 /// A runner that said hello.
 #[derive(Debug)]
 pub(super) struct GreetedRunner {
+    version: u32,
     stream: UnixStreamHalves,
     agent: Option<ProcessKey>,
     log: String,
@@ -83,7 +84,7 @@ impl GreetedRunner {
         let (events, outbox) = link_reader::begin(reader, writer, heard);
         Link {
             events,
-            shells: Arc::new(RunnerShells::live(outbox.clone())),
+            shells: Arc::new(RunnerShells::live(outbox.clone(), self.version)),
             sender: outbox,
             agent: self.agent,
             log: self.log,
@@ -148,6 +149,7 @@ pub(super) async fn greet_runner(
             agent,
             log,
         } if (VERSION_OLDEST..=VERSION).contains(&version) => Ok(GreetedRunner {
+            version,
             stream: (reader, writer),
             agent,
             log,

@@ -1,6 +1,6 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
+.PHONY: help run web test test-web test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
@@ -23,7 +23,11 @@ web: ## Build the web page, which the next cargo build puts into the binary
 
 test: agents web ## All tests; CI runs this, `make lint` and `make deny`
 	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
+	$(MAKE) test-web
 	$(MAKE) schemathesis
+
+test-web: web ## Types and tests of the web page
+	cd web && npm run check && npm test
 
 schemathesis: ## Test every REST operation of a scratch host against its own document
 	cargo build --locked -p countersign
@@ -72,9 +76,9 @@ fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands, rules and wildcards (in a real b
 $(CACHE)/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
 
-dev: ## A host in the foreground in a scratch home
+dev: web ## A host in the foreground in a scratch home, with the web page from web/dist
 	cargo build --locked -p countersign
-	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up
+	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up --web-dir web/dist
 
 install: web ## Build and install into $(DESTDIR)$(PREFIX): the binary, manual pages, completions
 	cargo build --locked --release -p countersign

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_protocol::{
-    AgentTarget, AgentsAtShutdown, EnvVariable, HostStatus, NoParams, PromptBody, SpawnAgentParams,
-    WorktreeParams, method,
+    AgentTarget, AgentsAtShutdown, CreateTicketParams, EnvVariable, HostStatus, NoParams,
+    PromptBody, SpawnAgentParams, WorktreeParams, method,
 };
 
 use super::project;
@@ -64,6 +64,19 @@ pub(super) async fn run(args: DemoRunArgs) -> Result<CliExit, CliError> {
     Ok(CliExit::Ok)
 }
 
+/// A link to the web page, if this build has one.
+async fn login_link(
+    client: &mut HostClient,
+    status: &HostStatus,
+) -> Result<Option<String>, CliError> {
+    if !status.web.as_ref().is_some_and(|web| web.built) {
+        return Ok(None);
+    }
+    let params = CreateTicketParams::default();
+    let ticket = client.call::<method::CreateTicket>(&params).await?;
+    Ok(Some(ticket.url))
+}
+
 impl DemoRun {
     async fn run_until_quit(&self, paths: &HostPaths, listen: SocketAddr) -> Result<(), CliError> {
         paths.prepare()?;
@@ -71,11 +84,14 @@ impl DemoRun {
         let status = detach::start_detached(paths, &arguments, Some(&self.home)).await?;
         let mut client = HostClient::connect(&self.endpoint).await?;
         self.start_agents(&mut client).await?;
+        let link = login_link(&mut client, &status).await?;
         drop(client);
-        self.explain(&status);
+        self.explain(&status, link.as_deref());
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            let browser = link.map(|link| format!("In a browser: {link}  "));
             let note = format!(
-                "Three scripted agents in a scratch repository. Elsewhere: export COUNTERSIGN_HOME={}",
+                "{}Three scripted agents in a scratch repository. Elsewhere: export COUNTERSIGN_HOME={}",
+                browser.unwrap_or_default(),
                 self.home.display()
             );
             watch::watch(&self.endpoint, &note).await?;
@@ -133,8 +149,13 @@ impl DemoRun {
         })
     }
 
-    fn explain(&self, status: &HostStatus) {
+    fn explain(&self, status: &HostStatus, link: Option<&str>) {
         let home = self.home.display();
+        if let Some(link) = link {
+            output::print_message(format_args!(
+                "In a browser, within two minutes (afterwards: countersign open):\n\n  {link}\n"
+            ));
+        }
         output::print_message(format_args!(
             "A host and three scripted agents are running. What you allow happens, in worktrees of a\n\
              scratch repository. The host is at {}. In another terminal:\n\n  \

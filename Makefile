@@ -26,8 +26,9 @@ test: agents web ## All tests; CI runs this, `make lint` and `make deny`
 	$(MAKE) test-web
 	$(MAKE) schemathesis
 
-test-web: web ## Types and tests of the web page
+test-web: web ## Types and tests of the web page, some of them in Chromium
 	cd web && npm run check && npm test
+	CHROMIUM="$$(scripts/browser)" && export CHROMIUM && cd web && npm run test:browser
 
 schemathesis: ## Test every REST operation of a scratch host against its own document
 	cargo build --locked -p countersign

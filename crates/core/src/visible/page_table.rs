@@ -73,11 +73,13 @@ fn range_lines(ranges: &[(char, char)]) -> Vec<String> {
 
 fn case_lines() -> Vec<String> {
     let cases = cases().into_iter().map(|input| {
+        // In the order of the alphabet: whether maps keep their order or sort depends on which crates
+        // are built together.
         json!({
-            "input": input,
-            "line": visible(&input, TextLayout::Line),
             "block": visible(&input, TextLayout::Block),
             "hidden": hidden_count(&input),
+            "input": input,
+            "line": visible(&input, TextLayout::Line),
         })
         .to_string()
     });

@@ -32,7 +32,7 @@ addEventListener("fetch", (event) => {
   const { request } = event as FetchEvent;
   const url = new URL(request.url);
   if (request.method !== "GET" || url.origin !== location.origin) return;
-  if (request.mode === "navigate" && isPage(url.pathname)) (event as FetchEvent).respondWith(loadPage(request));
+  if (request.mode === "navigate" && isPage(url.pathname)) (event as FetchEvent).respondWith(loadPage());
   else if (SHELL_FILES.includes(url.pathname)) (event as FetchEvent).respondWith(loadFile(request));
 });
 
@@ -40,10 +40,14 @@ function isPage(path: string): boolean {
   return path === "/" || /^\/(ask|agents|rules|timeline|insights|settings)(\/|$)/.test(path);
 }
 
-/** The host's page if it answers, else the stored one: a page that is newer than the shell wins. */
-async function loadPage(request: Request): Promise<Response> {
+/**
+ * The host's page if it answers, else the stored one: a page that is newer than the shell wins. Every address of the
+ * page gives the same document. The request itself is not passed on: a link on another site would reach the host as a
+ * request of that site, which is not a navigation any more, and be refused.
+ */
+async function loadPage(): Promise<Response> {
   try {
-    return await fetch(request);
+    return await fetch("/");
   } catch {
     return (await caches.match("/")) ?? Response.error();
   }

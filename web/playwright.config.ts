@@ -1,6 +1,15 @@
 import { defineConfig, devices } from "@playwright/test";
 
 const port = 5199;
+const desktop = { viewport: { width: 1360, height: 860 } };
+const phone = devices["Pixel 7"];
+
+// The tests against the built host need to know where it is.
+const hostProjects = process.env.COUNTERSIGN_BIN === undefined ? [] : [
+  { name: "host", testMatch: /real\.spec/, timeout: 90_000, use: desktop },
+  { name: "host-phone", testMatch: /real\.spec/, grep: /approv/, timeout: 90_000, use: phone },
+];
+if (hostProjects.length === 0) console.warn("COUNTERSIGN_BIN is not set: the tests against the built host are left out");
 
 export default defineConfig({
   testDir: "browser_tests",
@@ -17,9 +26,10 @@ export default defineConfig({
     serviceWorkers: "block",
   },
   projects: [
-    { name: "desktop", use: { viewport: { width: 1360, height: 860 } } },
-    { name: "phone", use: { ...devices["Pixel 7"] } },
+    { name: "desktop", testIgnore: /real\.spec/, use: desktop },
+    { name: "phone", testIgnore: /real\.spec/, use: phone },
+    ...hostProjects,
   ],
-  // Only the files: the host of these tests is in the tests themselves.
+  // Only the files: the host of the other tests is in the tests themselves.
   webServer: { command: `node dev.mjs 127.0.0.1:1 ${port}`, port, reuseExistingServer: false },
 });

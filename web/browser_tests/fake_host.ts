@@ -14,7 +14,8 @@ type Handler = (params: Record<string, unknown>) => Reply;
 export class FakeHost {
   readonly calls: SentCall[] = [];
   readonly handlers = new Map<string, Handler>();
-  private socket?: WebSocketRoute;
+  /** The page has a second connection for the agent that it shows. */
+  private readonly sockets = new Set<WebSocketRoute>();
   private sequence = 1_000;
   private isUp = true;
   snapshot: Snapshot = { agents: [], approvals: [], event_sequence: 1_000, events: [], questions: [] };
@@ -34,7 +35,8 @@ export class FakeHost {
       void socket.close({ code: 1001 });
       return;
     }
-    this.socket = socket;
+    this.sockets.add(socket);
+    socket.onClose(() => this.sockets.delete(socket));
     socket.onMessage((message) => this.receive(socket, String(message)));
   }
 
@@ -79,17 +81,18 @@ export class FakeHost {
     this.send("approval.requested", row);
   }
 
-  send(kind: string, payload: unknown): void {
+  send(kind: string, payload: unknown, about: Partial<HostEvent> = {}): void {
     const event: HostEvent = {
-      id: `event-${++this.sequence}`, kind, message: kind, payload, sequence: this.sequence, timestamp: new Date().toISOString(),
+      id: `event-${++this.sequence}`, kind, message: kind, payload, sequence: this.sequence, timestamp: new Date().toISOString(), ...about,
     };
-    this.socket?.send(JSON.stringify({ jsonrpc: "2.0", method: "host.event", params: event }));
+    for (const socket of this.sockets) socket.send(JSON.stringify({ jsonrpc: "2.0", method: "host.event", params: event }));
   }
 
   /** The host ends without a word. */
   async kill(): Promise<void> {
     this.isUp = false;
-    await this.socket?.close({ code: 1001 });
+    await Promise.all([...this.sockets].map((socket) => socket.close({ code: 1001 })));
+    this.sockets.clear();
   }
 
   restart(): void {

@@ -15,7 +15,9 @@ interface FormatJob {
 const cache = new Map<string, Block[] | undefined>();
 const jobs: FormatJob[] = [];
 let worker: Worker | undefined;
-let running: { id: number; job: FormatJob; timer: ReturnType<typeof setTimeout> } | undefined;
+let workerReady = false;
+/** The job under way; its timer runs from when the worker has it. */
+let running: { id: number; job: FormatJob; timer?: ReturnType<typeof setTimeout> } | undefined;
 let nextId = 1;
 
 /** The blocks of a text if they are known; `"unknown"` if nobody asked for them yet. */
@@ -42,17 +44,28 @@ function runNext(): void {
     job.done(known);
     return runNext();
   }
-  const id = nextId++;
-  running = { id, job, timer: setTimeout(() => finish(id, undefined, "late"), DEADLINE_MS) };
-  currentWorker().postMessage({ id, text: job.text } satisfies FormatRequest);
+  running = { id: nextId++, job };
+  if (!worker) startWorker();
+  else if (workerReady) sendRunning();
 }
 
-function currentWorker(): Worker {
-  if (worker) return worker;
+/** The deadline is for the text alone: a worker that has yet to be loaded costs no text its format. */
+function sendRunning(): void {
+  if (!running || running.timer !== undefined) return;
+  const { id, job } = running;
+  running.timer = setTimeout(() => finish(id, undefined, "late"), DEADLINE_MS);
+  worker?.postMessage({ id, text: job.text } satisfies FormatRequest);
+}
+
+function startWorker(): void {
   worker = new Worker(scriptAddress(workerAddress), { type: "module" });
-  worker.onmessage = ({ data }: MessageEvent<FormatReply>) => finish(data.id, data.blocks, "done");
+  workerReady = false;
+  worker.onmessage = ({ data }: MessageEvent<FormatReply | "ready">) => {
+    if (data !== "ready") return finish(data.id, data.blocks, "done");
+    workerReady = true;
+    sendRunning();
+  };
   worker.onerror = () => running && finish(running.id, undefined, "late");
-  return worker;
 }
 
 function finish(id: number, blocks: Block[] | undefined, how: "done" | "late"): void {

@@ -42,8 +42,10 @@ function highlight(code: string, language: string): CodeToken[] {
   return tokens;
 }
 
-const worker = globalThis as unknown as { onmessage: (event: MessageEvent<FormatRequest>) => void; postMessage(reply: FormatReply): void };
+const worker = globalThis as unknown as { onmessage: (event: MessageEvent<FormatRequest>) => void; postMessage(reply: FormatReply | "ready"): void };
 
 worker.onmessage = ({ data: { id, text } }) => {
   worker.postMessage({ id, blocks: parseMarkdown(text, highlight) });
 };
+
+worker.postMessage("ready");

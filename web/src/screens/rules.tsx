@@ -7,7 +7,7 @@ import { showToast } from "../parts/toasts.tsx";
 import { useAction } from "../parts/use_action.ts";
 import { useLoaded } from "../parts/use_loaded.ts";
 import { fileName, limitsText, projectName, scopeText, usedText } from "../rule_texts.ts";
-import { call, canDecide, clock, hostState, onHostEvent } from "../store.ts";
+import { call, canDecide, clock, hasSnapshot, hostState, onHostEvent } from "../store.ts";
 import { age, plural, shortId, whoName } from "../text.ts";
 import { line } from "../visible.ts";
 import type { FileRule, MinedRule, RulesResult } from "../wire_admin.ts";
@@ -15,7 +15,12 @@ import type { Grant } from "../wire_types.ts";
 
 export function RulesScreen() {
   const folders = projectFolders();
-  const [folder, setFolder] = useState(folders[0] ?? "");
+  const [chosen, setFolder] = useState<string | undefined>(undefined);
+  const folder = chosen ?? folders[0] ?? "";
+  // Agents that come later must not change where a rule applies that is being written.
+  useEffect(() => {
+    if (hasSnapshot.value && chosen === undefined) setFolder(folder);
+  }, [hasSnapshot.value]);
   const [rule, setRule] = useState("");
   const { data, error, reload } = useLoaded(`rules-${folder}`, () => call("host.rules", folder ? { cwd: folder } : {}));
   useEffect(() => onHostEvent((event) => {

@@ -22,6 +22,7 @@ mod spawn_hooks;
 mod stream;
 mod tree;
 mod truncate;
+mod user_command;
 pub mod worktree;
 
 pub use files::{
@@ -38,3 +39,4 @@ pub use tree::{
     ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,
     probe_containment,
 };
+pub use user_command::{UserCommandError, run_user_command};

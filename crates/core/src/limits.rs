@@ -577,3 +577,66 @@ pub const DEVICE_SESSION_MS: u64 = 30 * 24 * 3_600_000;
 
 /// The name of a device and a form around it.
 pub const LOGIN_FORM_BYTES_MAX: usize = 4 * 1024;
+
+/// How long one attempt to send a notification may take: a server that needs longer is tried again.
+pub const NOTIFY_SEND_MS: u64 = 10_000;
+
+/// What is read of a server's reply to a notification: enough for its reason.
+pub const NOTIFY_REPLY_BYTES_MAX: u64 = 4 * 1024;
+
+/// Notices that wait in one channel: a digest names no more, and says how many there are.
+pub const NOTIFY_WAITING_MAX: usize = 200;
+
+/// Messages that a channel tells one by one in an hour: a person does not read more of them.
+pub const NOTIFY_DIGEST_ABOVE: usize = 10;
+
+/// The time between two digests: asks wait in them, so it is short.
+pub const NOTIFY_DIGEST_MS: u64 = 5 * 60_000;
+
+/// How long an agent has to be idle or over before that is told: many go on at once.
+pub const NOTIFY_SETTLE_MS: u64 = 5_000;
+
+/// The time between two messages about what one agent does; asks are told at once.
+pub const NOTIFY_AGENT_PAUSE_MS: u64 = 60_000;
+
+/// After this time it is no longer told that an agent is idle or over.
+pub const NOTIFY_LIFE_MS: u64 = 24 * 3_600_000;
+
+/// The first pause before a message is sent again; it doubles up to the next.
+pub const NOTIFY_RETRY_MS: u64 = 1_000;
+
+/// See [`NOTIFY_RETRY_MS`]: a server that was away for long is found within this time.
+pub const NOTIFY_RETRY_MS_MAX: u64 = 5 * 60_000;
+
+/// How long a screen counts as being looked at after its last word; pages repeat it every 20 seconds.
+pub const NOTIFY_FOCUS_MS: u64 = 30_000;
+
+/// How long an ask that somebody opened is not told elsewhere.
+pub const NOTIFY_OPENED_MS: u64 = 2 * 60_000;
+
+/// Screens, and asks opened on them, that are remembered.
+pub const NOTIFY_SCREENS_MAX: usize = 64;
+
+/// Characters of a message: what a lock screen shows.
+pub const NOTIFY_TEXT_CHARS_MAX: usize = 140;
+
+/// Browsers that are told by Web Push: each is a reader of the log.
+pub const NOTIFY_PUSH_MAX: usize = 20;
+
+/// Events after which a channel that had nothing to tell commits how far it has read.
+pub const NOTIFY_CURSOR_LAG_MAX: u64 = 10_000;
+
+/// How long the command that tells something may run.
+pub const NOTIFY_COMMAND_MS: u64 = 10_000;
+
+/// The address at a push service: what browsers have is a few hundred bytes.
+pub const NOTIFY_ENDPOINT_BYTES_MAX: usize = 2_048;
+
+/// The name of a device, or of what a screen shows.
+pub const NOTIFY_NAME_BYTES_MAX: usize = 200;
+
+/// Webhooks in the configuration: each is a reader of the log.
+pub const NOTIFY_WEBHOOKS_MAX: usize = 16;
+
+/// What is read of a file with a secret.
+pub const NOTIFY_SECRET_BYTES_MAX: u64 = 4 * 1024;

@@ -11,6 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::event::{AnswerDelivery, Device, LoginDevice, ProcessKey};
 use crate::grant::GrantState;
 use crate::ids::{AgentId, GrantId, Seq, Timestamp, TokenId};
+use crate::json::Json;
 use crate::limits::DEVICE_RENEWAL_MS;
 use crate::principal::Role;
 use crate::question::Question;
@@ -129,6 +130,10 @@ pub struct CommitChanges {
     /// How far agents were heard, or that it no longer matters. [`State`](crate::State) never names
     /// any; the host adds them to what it commits.
     pub checkpoints: Vec<(AgentId, Option<Checkpoint>)>,
+    /// What the notifier keeps under a name, or that it keeps it no longer: how far each channel has
+    /// read, and which browsers subscribed. [`State`](crate::State) never names any; the host adds
+    /// them to what it commits.
+    pub notify_documents: Vec<(String, Option<Json>)>,
     /// Events whose payload is to be erased.
     pub redacted: Vec<Seq>,
     /// The oldest event to keep; everything before it is to be erased.

@@ -16,6 +16,7 @@ mod duty_board;
 mod feed;
 mod gate;
 mod ids;
+mod notify;
 mod reply;
 mod rulebook;
 mod secrets;
@@ -33,6 +34,9 @@ pub use countersign_agents::worktree::{
 };
 pub use countersign_agents::{TerminalPiece, TerminalSummary, catalog, procfs};
 pub use countersign_core::{GrantDraft, GrantState};
+pub use countersign_notify::{
+    AddressError, NtfyChannel, PushSubscription, WebhookChannel, WebhookSecretError, check_address,
+};
 pub use countersign_rules::{RuleArea, SuggestedRule, explain};
 pub use countersign_store::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
@@ -44,6 +48,10 @@ pub use ids::{
     new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id, new_secret,
     random_hex,
 };
+pub use notify::{
+    ChannelKind, ChannelReport, ChannelSettings, ChannelTarget, ChannelTest, NoticeContent,
+    NoticeKind, NotifySettings, QuietHours,
+};
 pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{
     DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,
@@ -51,9 +59,9 @@ pub use rulebook::{
 };
 pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
-    GrantAdded, HostOverview, HostSettings, OpenError, RuleCheck, RuleProposal, RulesOverview,
-    RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage, open,
-    start,
+    GrantAdded, HostOverview, HostSettings, NotifyOverview, OpenError, RuleCheck, RuleProposal,
+    RulesOverview, RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity,
+    TranscriptPage, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

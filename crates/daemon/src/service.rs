@@ -27,6 +27,7 @@ use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers, ProcessRunn
 use crate::duty_board::DutyBoard;
 use crate::feed::{Feed, FeedEntry};
 use crate::gate::Gate;
+use crate::notify::NotifyCenter;
 use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::secrets::AgentSecrets;
@@ -45,6 +46,7 @@ mod hierarchy;
 mod judgement;
 mod lookup;
 mod managed;
+mod notify;
 mod questions;
 mod record;
 mod replay;
@@ -56,6 +58,7 @@ mod worktrees;
 pub use access::CgroupAgent;
 pub(crate) use judgement::AgentOutput;
 pub use managed::{AgentGoal, SpawnRequest, TranscriptPage};
+pub use notify::NotifyOverview;
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};
 pub use settings::{HostSettings, RunnerSettings};
@@ -88,6 +91,7 @@ struct ServiceInner {
     secrets: AgentSecrets,
     runners: RunnerSettings,
     drivers: OnceLock<AgentDrivers>,
+    notify: Arc<NotifyCenter>,
     means: OnceLock<ContainmentMethod>,
     /// Wakes the task that judges open asks again.
     rejudge: Arc<Notify>,
@@ -145,6 +149,7 @@ pub async fn start(
     // Before any driver runs: what a driver then settles was left by the earlier host.
     service.record_start(version, adopted.agents()).await?;
     service.start_drivers(board, runners, adopted).await?;
+    service.start_notifier().await?;
     let rejudging = service.clone().rejudge_when_rules_change();
     service.shared.tasks.spawn(rejudging);
     Ok((service, stopped))
@@ -209,6 +214,7 @@ fn assemble(
         secrets: AgentSecrets::default(),
         runners: settings.runners,
         drivers: OnceLock::new(),
+        notify: Arc::new(NotifyCenter::new(settings.notify)),
         means: OnceLock::new(),
         rejudge: Arc::default(),
         rule_readers: Arc::new(Semaphore::new(blocking_fs::RULE_READERS_MAX)),
@@ -331,7 +337,7 @@ impl Service {
         wait.await.map_err(|_| self.unavailable())?
     }
 
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {

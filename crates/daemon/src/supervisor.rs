@@ -19,8 +19,8 @@ use std::time::Instant;
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Caller, Checkpoint, ClientId, CommitChanges,
-    CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Question,
-    QuestionId, REPLACED, Rejection, ResolveApproval, State, Timestamp, decide,
+    CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Json,
+    Question, QuestionId, REPLACED, Rejection, ResolveApproval, State, Timestamp, decide,
 };
 use countersign_store::{EventLog, RescuedRecord};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -56,6 +56,11 @@ pub(crate) enum SupervisorCommand {
     RecordOutput {
         steps: Vec<OutputStep>,
         checkpoint: Option<Checkpoint>,
+        answer: ReplySender<CommandReply>,
+    },
+    /// What the notifier keeps is to be committed; `None` drops a document.
+    SaveNotifyDocuments {
+        documents: Vec<(String, Option<Json>)>,
         answer: ReplySender<CommandReply>,
     },
     /// An open ask that the rules are to judge again.
@@ -175,6 +180,7 @@ struct CommitBatch {
     inputs: usize,
     entries: Vec<CommittedEvent>,
     checkpoints: CheckpointChanges,
+    notify_documents: Vec<(String, Option<Json>)>,
     ended_waits: EndedWaits,
     /// Reads that came after something was decided.
     reads: Vec<StateRead>,
@@ -245,6 +251,7 @@ impl Supervisor {
             SupervisorCommand::Input(..)
             | SupervisorCommand::Ask(..)
             | SupervisorCommand::RecordOutput { .. }
+            | SupervisorCommand::SaveNotifyDocuments { .. }
             | SupervisorCommand::Rejudge { .. }
             | SupervisorCommand::Delegate { .. }
             | SupervisorCommand::StopAll(..)
@@ -268,6 +275,9 @@ impl Supervisor {
                 checkpoint,
                 answer,
             } => self.record_output(steps, checkpoint, answer, batch),
+            SupervisorCommand::SaveNotifyDocuments { documents, answer } => {
+                batch.save_documents(documents, answer);
+            }
             SupervisorCommand::Rejudge {
                 approval,
                 assessed,
@@ -470,21 +480,30 @@ impl Supervisor {
 
     /// Commits the batch, then lets out everything it held.
     fn finish(&mut self, batch: CommitBatch) {
+        // A batch of reads and refusals changes nothing, and then no flush of the disk is waited
+        // for.
+        let unchanged = batch.decided_nothing();
         let CommitBatch {
             entries,
             checkpoints,
+            notify_documents,
             ended_waits,
             reads,
             replies,
             inputs,
             ..
         } = batch;
-        // A batch of reads and refusals changes nothing, and then no flush of the disk is waited
-        // for.
-        let committed = if entries.is_empty() && checkpoints.is_empty() {
+        let committed = if unchanged {
             Ok(Vec::new())
         } else {
-            self.commit(entries, checkpoints, inputs)
+            let changes = CommitChanges {
+                checkpoints: checkpoints.into_changes(),
+                notify_documents,
+                // Taken even if the append fails: the state is loaded again then, and its changes
+                // with it.
+                ..self.state.take_changes()
+            };
+            self.commit(entries, changes, inputs)
         };
         crash::point("before_replies");
         match &committed {
@@ -548,14 +567,9 @@ impl Supervisor {
     fn commit(
         &mut self,
         entries: Vec<CommittedEvent>,
-        checkpoints: CheckpointChanges,
+        changes: CommitChanges,
         inputs: usize,
     ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
-        // Taken even if the append fails: the state is loaded again then, and its changes with it.
-        let changes = CommitChanges {
-            checkpoints: checkpoints.into_changes(),
-            ..self.state.take_changes()
-        };
         let (events, head) = (entries.len(), self.state.head().0);
         let span = tracing::debug_span!("commit", inputs, events, seq = head);
         let _entered = span.enter();
@@ -617,7 +631,17 @@ impl Supervisor {
 
 impl CommitBatch {
     fn decided_nothing(&self) -> bool {
-        self.entries.is_empty() && self.checkpoints.is_empty()
+        self.entries.is_empty() && self.checkpoints.is_empty() && self.notify_documents.is_empty()
+    }
+
+    fn save_documents(
+        &mut self,
+        documents: Vec<(String, Option<Json>)>,
+        answer: ReplySender<CommandReply>,
+    ) {
+        self.notify_documents.extend(documents);
+        let saved = Ok(PendingReply::Ready(CommandReply::Nothing));
+        self.replies.push((answer, saved));
     }
 }
 

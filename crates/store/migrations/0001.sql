@@ -107,6 +107,13 @@ CREATE TABLE checkpoints (
     state TEXT NOT NULL
 ) STRICT;
 
+-- What the notifier keeps under a name: how far each channel has read, and which browsers subscribed.
+-- No text of an agent is in it, so that erasing payloads stays enough.
+CREATE TABLE notify_documents (
+    name TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE devices (
     id TEXT NOT NULL UNIQUE,
     body TEXT NOT NULL

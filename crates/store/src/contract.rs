@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Checkpoint, CommitChanges, CommittedEvent, PrincipalKey,
+    AgentId, Approval, ApprovalId, Checkpoint, CommitChanges, CommittedEvent, Json, PrincipalKey,
     Question, QuestionId, Seq, Snapshot, Timestamp,
 };
 
@@ -18,8 +18,8 @@ pub trait EventLog: Send {
     /// What memory must hold, as of the newest commit.
     fn load(&mut self) -> Result<Snapshot, StoreError>;
 
-    /// Commits events and the read models they led to. There may be checkpoints and no events: that
-    /// is a commit like any other.
+    /// Commits events and the read models they led to. There may be checkpoints or
+    /// documents of the notifier and no events: that is a commit like any other.
     fn append(
         &mut self,
         entries: &[CommittedEvent],
@@ -83,6 +83,9 @@ pub trait EventHistory: Send + Sync {
 
     /// How far the output of an agent was read, if it is live and has been read at all.
     fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Everything that the notifier keeps, by name.
+    fn notify_documents(&self) -> Result<Vec<(String, Json)>, StoreError>;
 
     /// The first event that was decided at or after an instant.
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError>;

@@ -7,8 +7,8 @@ use countersign_core::event::{AnswerDelivery, Device, ProcessKey};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     AccessToken, Agent, AgentId, Approval, ApprovalId, Ask, Checkpoint, CommitChanges,
-    CommittedEvent, DeviceId, Event, GrantId, GrantState, PrincipalKey, ProcessMark, Question,
-    QuestionId, Seq, Snapshot, Timestamp, TokenId,
+    CommittedEvent, DeviceId, Event, GrantId, GrantState, Json, PrincipalKey, ProcessMark,
+    Question, QuestionId, Seq, Snapshot, Timestamp, TokenId,
 };
 
 use crate::failure::AppendRefusal;
@@ -54,6 +54,7 @@ struct MemoryTables {
     grants: BTreeMap<GrantId, GrantState>,
     trusted: BTreeMap<String, String>,
     checkpoints: BTreeMap<AgentId, Checkpoint>,
+    notify_documents: BTreeMap<String, Json>,
 }
 
 impl EventLog for MemoryLog {
@@ -230,6 +231,7 @@ impl MemoryTables {
         put(&mut self.tokens, &changes.tokens);
         put(&mut self.grants, &changes.grants);
         put(&mut self.checkpoints, &changes.checkpoints);
+        put(&mut self.notify_documents, &changes.notify_documents);
         self.trusted.extend(changes.trusted.iter().cloned());
         self.devices.extend(
             changes
@@ -423,6 +425,14 @@ impl EventHistory for MemoryHistory {
 
     fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError> {
         Ok(self.tables().checkpoints.get(agent).cloned())
+    }
+
+    fn notify_documents(&self) -> Result<Vec<(String, Json)>, StoreError> {
+        let tables = self.tables();
+        let documents = tables.notify_documents.iter();
+        Ok(documents
+            .map(|(name, body)| (name.clone(), body.clone()))
+            .collect())
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {

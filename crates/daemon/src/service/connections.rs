@@ -24,6 +24,7 @@ impl Service {
 
     /// A connection ended; what it held has its time of grace from here.
     pub async fn disconnected(&self, client: ClientId) {
+        self.forget_screen(&client);
         drop(self.send(SupervisorCommand::Disconnected(client)).await);
     }
 
@@ -57,7 +58,7 @@ impl Service {
         Ok(self.read_events_after(after, filter))
     }
 
-    pub(super) fn read_events_after(&self, after: Seq, filter: EventFilter) -> Subscription {
+    pub(crate) fn read_events_after(&self, after: Seq, filter: EventFilter) -> Subscription {
         let after = after.min(self.head());
         Subscription::new(
             self.shared.feed.clone(),

@@ -8,6 +8,7 @@ use countersign_agents::adapter::McpServer;
 use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
 use crate::ids::random_hex;
+use crate::notify::NotifySettings;
 use crate::rulebook::Rulebook;
 
 /// What a host is started with.
@@ -25,6 +26,8 @@ pub struct HostSettings {
     pub rulebook: Arc<Rulebook>,
     /// How managed agents are run.
     pub runners: RunnerSettings,
+    /// How people elsewhere are told.
+    pub notify: NotifySettings,
 }
 
 impl HostSettings {
@@ -37,6 +40,7 @@ impl HostSettings {
             escalation_ms: ESCALATION_MS,
             rulebook: Rulebook::empty(),
             runners: RunnerSettings::default(),
+            notify: NotifySettings::default(),
         }
     }
 }

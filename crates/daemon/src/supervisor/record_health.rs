@@ -147,6 +147,7 @@ impl Supervisor {
             | SupervisorCommand::Ask(_, answer)
             | SupervisorCommand::StopAll(_, answer)
             | SupervisorCommand::RecordOutput { answer, .. }
+            | SupervisorCommand::SaveNotifyDocuments { answer, .. }
             | SupervisorCommand::Delegate { answer, .. }
             | SupervisorCommand::Rejudge { answer, .. } => refuse_with(answer, error.clone()),
             SupervisorCommand::WaitApproval {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::event::{Device, ProcessKey};
 use countersign_core::limits::{RECENT_ENDED_BYTES_KEPT, RECENT_ENDED_KEPT};
 use countersign_core::{
-    AccessToken, Agent, AgentId, Approval, Checkpoint, ClientId, GrantState, ManagedAgent,
+    AccessToken, Agent, AgentId, Approval, Checkpoint, ClientId, GrantState, Json, ManagedAgent,
     PrincipalKey, ProcessMark, Question, Seq, Snapshot, TokenId,
 };
 use rusqlite::{Connection, Row};
@@ -177,6 +177,15 @@ fn checkpoint(row: &Row<'_>) -> Result<Checkpoint, SqliteFailure> {
         offset: row.get::<_, i64>(2)?.cast_unsigned(),
         state: json(row, 3)?,
     })
+}
+
+/// Everything that the notifier keeps, by name.
+pub(super) fn notify_documents(conn: &Connection) -> Result<Vec<(String, Json)>, SqliteFailure> {
+    all(
+        conn,
+        "SELECT name, body FROM notify_documents ORDER BY name",
+        |row| Ok((row.get(0)?, json(row, 1)?)),
+    )
 }
 
 fn mark(row: &Row<'_>) -> Result<ProcessMark, SqliteFailure> {

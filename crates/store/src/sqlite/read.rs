@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use countersign_core::limits::PAGE_BYTES_MAX;
 use countersign_core::{
-    AgentId, Approval, ApprovalId, Ask, Checkpoint, CommittedEvent, Event, PrincipalKey, Question,
-    QuestionId, Seq, Timestamp,
+    AgentId, Approval, ApprovalId, Ask, Checkpoint, CommittedEvent, Event, Json, PrincipalKey,
+    Question, QuestionId, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
@@ -65,6 +65,10 @@ impl EventHistory for SqliteHistory {
 
     fn find_checkpoint(&self, agent: &AgentId) -> Result<Option<Checkpoint>, StoreError> {
         self.read(|conn| load::find_checkpoint(conn, agent))
+    }
+
+    fn notify_documents(&self) -> Result<Vec<(String, Json)>, StoreError> {
+        self.read(load::notify_documents)
     }
 
     fn first_event_since(&self, at: Timestamp) -> Result<Option<Seq>, StoreError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use countersign_core::event::AnswerDelivery;
 use countersign_core::{
     AccessToken, Agent, AgentId, AnswerChange, Approval, Checkpoint, ClientId, CommitChanges,
-    GrantId, GrantState, Question, Seq, TokenId,
+    GrantId, GrantState, Json, Question, Seq, TokenId,
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -29,6 +29,7 @@ pub(super) fn write(
     write_questions(conn, strings, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
     write_checkpoints(conn, &changes.checkpoints)?;
+    write_notify_documents(conn, &changes.notify_documents)?;
     write_tokens(conn, &changes.tokens)?;
     write_grants(conn, &changes.grants)?;
     for (file, digest) in &changes.trusted {
@@ -252,6 +253,23 @@ fn write_checkpoints(
             checkpoint.offset.cast_signed(),
             checkpoint.state.text(),
         ])?;
+    }
+    Ok(())
+}
+
+fn write_notify_documents(
+    conn: &Connection,
+    documents: &[(String, Option<Json>)],
+) -> Result<(), SqliteFailure> {
+    for (name, body) in documents {
+        match body {
+            Some(body) => conn
+                .prepare_cached("INSERT OR REPLACE INTO notify_documents VALUES (?1, ?2)")?
+                .execute([name, body.text()])?,
+            None => conn
+                .prepare_cached("DELETE FROM notify_documents WHERE name = ?1")?
+                .execute([name])?,
+        };
     }
     Ok(())
 }

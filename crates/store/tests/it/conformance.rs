@@ -295,6 +295,36 @@ pub(crate) fn things_change_and_go(mut script: Script) {
     assert_eq!(loaded.trusted, [pair("/a", "01"), pair("/b", "00")]);
 }
 
+pub(crate) fn documents_of_the_notifier_are_committed_and_dropped(mut script: Script) {
+    let document = |number: u32| Json::from_value(&number).unwrap();
+    let only = |notify_documents| CommitChanges {
+        notify_documents,
+        ..CommitChanges::default()
+    };
+    let named = |name: &str, body: Option<u32>| (name.to_owned(), body.map(document));
+    let first = vec![
+        named("b", Some(1)),
+        named("a", Some(1)),
+        named("a", Some(2)),
+    ];
+    script.append(&[], &only(first)).unwrap();
+    let second = vec![
+        named("b", None),
+        named("c", Some(3)),
+        named("missing", None),
+    ];
+    let event = committed(Seq(1), notified(None, "one"));
+    script.append(&[event], &only(second)).unwrap();
+    let expected = [("a".to_owned(), document(2)), ("c".to_owned(), document(3))];
+    assert_eq!(script.history.notify_documents().unwrap(), expected);
+    // They are for the notifier alone: what memory must hold does not grow with them.
+    let head = Snapshot {
+        head: Seq(1),
+        ..Snapshot::default()
+    };
+    assert_eq!(script.log.load().unwrap(), head);
+}
+
 pub(crate) fn checkpoints_are_committed_with_events_and_without(mut script: Script) {
     let (ann, bob) = (AgentId::new("a"), AgentId::new("b"));
     assert_eq!(script.history.find_checkpoint(&ann).unwrap(), None);

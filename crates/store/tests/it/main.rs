@@ -39,6 +39,7 @@ conformance! {
     load_gives_everything_that_lives_in_memory,
     things_change_and_go,
     checkpoints_are_committed_with_events_and_without,
+    documents_of_the_notifier_are_committed_and_dropped,
     opened_and_ended_in_one_append,
     load_lists_the_newest_ended_by_their_end,
     numbers_with_a_gap_are_refused,

@@ -19,6 +19,7 @@ mod inbox;
 mod kill;
 mod logs;
 mod ls;
+mod notify;
 mod open;
 mod orphans;
 mod remember;
@@ -190,6 +191,12 @@ pub(crate) enum CliCommand {
         after_help = "Examples:\n  countersign token create --role operator --name ci\n  countersign token list"
     )]
     Token(token::TokenCommand),
+    /// Test and list notification channels
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign notify test\n  countersign notify status\n\nChannels are set under `[notify]` in config.toml."
+    )]
+    Notify(notify::NotifyCommand),
     /// Verify, prune and export the audit log
     #[command(
         subcommand,
@@ -278,7 +285,7 @@ const COMMAND_GROUPS: [(&str, &str); 6] = [
     ("Decide", "inbox show approve deny answer watch stop"),
     ("Rules", "rules bypass ceiling"),
     ("Record", "events audit"),
-    ("Connect", "ask hook mcp token"),
+    ("Connect", "ask hook mcp token notify"),
     (
         "Host",
         "up down status doctor service open completions help",
@@ -368,6 +375,7 @@ impl Cli {
             CliCommand::Events(args) => events::events(common, args).await,
             CliCommand::Ask(args) => Box::pin(ask::ask(common, args)).await,
             CliCommand::Token(command) => token::token(common, command).await,
+            CliCommand::Notify(command) => notify::notify(common, command).await,
             CliCommand::Audit(command) => audit::audit(common, command).await,
             CliCommand::Rules(command) => Box::pin(rules::rules(common, command)).await,
             CliCommand::Bypass(args) => bypass::bypass(common, args).await,

@@ -1,5 +1,6 @@
 //! The configuration file: where to listen, under which names, and what holds for agents.
 
+mod notify;
 mod profile;
 mod questions;
 mod web;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use crate::error::CliError;
 
+pub(crate) use self::notify::{NotifyConfig, NotifyPlaces};
 pub(crate) use self::profile::ProfileConfig;
 pub(crate) use self::questions::QuestionsConfig;
 pub(crate) use self::web::WebConfig;
@@ -47,6 +49,8 @@ pub(crate) struct HostConfig {
     pub(crate) questions: QuestionsConfig,
     #[serde(default)]
     pub(crate) web: WebConfig,
+    #[serde(default)]
+    pub(crate) notify: NotifyConfig,
     /// What `spawn --profile NAME` stands for.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, ProfileConfig>,
@@ -254,6 +258,7 @@ mod tests {
             hook: HookConfig::default(),
             questions: QuestionsConfig::default(),
             web: WebConfig::default(),
+            notify: NotifyConfig::default(),
             profiles: BTreeMap::new(),
         };
         assert_eq!(config, expected);

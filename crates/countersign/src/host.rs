@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{
-    HostSettings, McpServer, Rulebook, RunnerSettings, Service, ServiceError,
+    HostSettings, McpServer, NotifySettings, Rulebook, RunnerSettings, Service, ServiceError,
 };
 use countersign_server::{Server, ServerOptions, WebOptions};
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +30,7 @@ pub(crate) struct HostOptions {
     /// How long orchestrators have to answer before people are asked as well.
     pub(crate) escalation_ms: u64,
     pub(crate) web: WebOptions,
+    pub(crate) notify: NotifySettings,
 }
 
 /// What the file says, or a test.
@@ -51,10 +52,12 @@ pub(crate) async fn run(
         unnamed_callers,
         escalation_ms,
         web,
+        notify,
     } = options;
     raise_file_limit();
     let mut settings = settings(&paths, agents_alone_ms)?;
     settings.escalation_ms = escalation_ms;
+    settings.notify = notify;
     // The record before the doors: opening it takes its lock, so a second host fails here and leaves
     // the socket of the first one alone.
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;

@@ -28,6 +28,8 @@ pub(crate) struct HostPaths {
     pub(crate) data_dir: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) log: PathBuf,
+    /// The host's own keys for notifications.
+    pub(crate) notify_keys: PathBuf,
     /// The folder of the socket.
     pub(crate) runtime_dir: PathBuf,
     pub(crate) socket: PathBuf,
@@ -94,11 +96,16 @@ impl HostPaths {
             data_dir: data.to_owned(),
             database: data.join("countersign.db"),
             log: data.join("host.log"),
+            notify_keys: data.join("notify.keys"),
             socket: runtime.join("host.sock"),
             runtime_dir: runtime,
             runners,
             runner_sockets,
         }
+    }
+
+    pub(crate) fn config_dir(&self) -> &Path {
+        self.config.parent().unwrap_or(&self.config)
     }
 
     /// Makes the folders a host needs, closed to others, and refuses those that are not ours.
@@ -224,6 +231,7 @@ mod tests {
             data_dir: "/h".into(),
             database: "/h/countersign.db".into(),
             log: "/h/host.log".into(),
+            notify_keys: "/h/notify.keys".into(),
             runtime_dir: "/h/run".into(),
             socket: "/h/run/host.sock".into(),
             runners: "/h/runners".into(),
@@ -245,6 +253,7 @@ mod tests {
             data_dir: "/home/ada/.local/share/countersign".into(),
             database: "/home/ada/.local/share/countersign/countersign.db".into(),
             log: "/home/ada/.local/share/countersign/host.log".into(),
+            notify_keys: "/home/ada/.local/share/countersign/notify.keys".into(),
             runtime_dir: "/home/ada/.local/share/countersign/run".into(),
             socket: "/home/ada/.local/share/countersign/run/host.sock".into(),
             runners: "/home/ada/.local/share/countersign/runners".into(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_daemon::RulebookConfig;
 
+use crate::config::HostConfig;
 use crate::paths::HostPaths;
 
 /// Where an administrator puts settings for Claude Code.
@@ -20,11 +21,11 @@ pub(crate) fn rulebook_config(paths: &HostPaths) -> RulebookConfig {
     }
 }
 
-/// The database, the log, the sockets, the token, the configuration, the rules and what runners keep. Folders of our
+/// The database, the log, the sockets, the keys and secrets of notifications, the configuration, the rules and what runners keep. Folders of our
 /// own are named whole, because they can be copied or moved with all that is in them. A folder that
 /// `COUNTERSIGN_HOME` names may hold other things, so there our files are named one by one.
 fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
-    let config = paths.config.parent().unwrap_or(&paths.config);
+    let config = paths.config_dir();
     let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
     own.extend(paths.runner_sockets.clone());
     if config == paths.data_dir {
@@ -32,11 +33,20 @@ fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
         // host out.
         let endings = ["", "-wal", "-shm", "-journal", ".lock"];
         own.extend(endings.map(|ending| with_suffix(&paths.database, ending)));
-        own.extend([&paths.log, &paths.config, &paths.rules].map(PathBuf::clone));
+        let files = [&paths.log, &paths.notify_keys, &paths.config, &paths.rules];
+        own.extend(files.map(PathBuf::clone));
     } else {
         own.extend([config.to_owned(), paths.data_dir.clone()]);
     }
+    own.extend(secret_files(paths));
     own
+}
+
+/// Files with the secrets of notifications.
+fn secret_files(paths: &HostPaths) -> Vec<PathBuf> {
+    // With a configuration that cannot be read no host starts, and nobody asks.
+    let config = HostConfig::load(&paths.config).unwrap_or_default();
+    config.notify.secret_files(paths.config_dir())
 }
 
 fn with_suffix(path: &Path, ending: &str) -> PathBuf {

@@ -58,6 +58,9 @@ pub const AGENT_CRASH_POINTS: [&str; 25] = [
 pub const PARENT_MESSAGE_CRASH_POINTS: [&str; 2] =
     ["parent_message_committing", "parent_message_committed"];
 
+/// Every point in the life of a notification.
+pub const NOTIFY_CRASH_POINTS: [&str; 2] = ["notify_committed", "notify_sent"];
+
 #[cfg(not(debug_assertions))]
 pub(crate) fn point(_name: &'static str) {}
 
@@ -183,6 +186,7 @@ mod armed {
             super::CRASH_POINTS.as_slice(),
             &super::AGENT_CRASH_POINTS,
             &super::PARENT_MESSAGE_CRASH_POINTS,
+            &super::NOTIFY_CRASH_POINTS,
         ]
         .into_iter();
         let listed = lists.any(|points| points.contains(&name));

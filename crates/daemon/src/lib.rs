@@ -42,7 +42,9 @@ pub use countersign_store::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
     StoreError,
 };
-pub use crash::{AGENT_CRASH_POINTS, CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS};
+pub use crash::{
+    AGENT_CRASH_POINTS, CRASH_POINTS, NOTIFY_CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS,
+};
 pub use feed::{Feed, FeedEntry};
 pub use ids::{
     new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id, new_secret,

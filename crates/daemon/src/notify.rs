@@ -20,10 +20,12 @@ mod text;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use countersign_core::{ApprovalId, Json, PrincipalKey, Seq, Timestamp, TokenId, hex};
+use countersign_core::limits::NOTIFY_PUSH_MAX;
+use countersign_core::{ApprovalId, Json, PrincipalKey, Rejection, Seq, Timestamp, TokenId, hex};
 use countersign_notify::{NotifyKeys, NotifyMessage, PushChannel, PushSubscription};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use channel::{ChannelKind, ChannelSettings, ChannelTarget};
@@ -120,37 +122,46 @@ impl NotifyCenter {
         Ok(deny_link::parse_deny_code(&*self.keys()?, text))
     }
 
-    pub(crate) fn push_count(&self) -> usize {
+    /// How many browsers are told besides this one.
+    fn count_other_browsers(&self, id: &str) -> usize {
         let running = lock(&self.running);
-        let push = running
-            .iter()
-            .filter(|channel| channel.settings.target.kind() == ChannelKind::Push);
-        push.count()
+        let others = running.iter().filter(|channel| {
+            let settings = &channel.settings;
+            settings.target.kind() == ChannelKind::Push && settings.name != id
+        });
+        others.count()
     }
 
-    /// Sends a test to every channel and says what came of it.
+    /// Whether a browser is told already, in the name of the same token.
+    fn tells(&self, id: &str, wanted: &StoredSubscription) -> bool {
+        let running = lock(&self.running);
+        running.iter().any(|channel| {
+            let settings = &channel.settings;
+            let same = matches!(&settings.target, ChannelTarget::Push(push) if push.subscription == wanted.subscription);
+            settings.name == id && same && settings.owner == owner_token(&wanted.owner)
+        })
+    }
+
+    /// Sends a test to every channel at once and says what came of each.
     pub(crate) async fn test_channels(&self, now: Timestamp) -> Vec<ChannelTest> {
-        let channels: Vec<_> = lock(&self.running)
-            .iter()
-            .map(|channel| {
-                (
-                    channel.label.clone(),
-                    channel.settings.target.clone(),
-                    channel.status.clone(),
-                )
-            })
-            .collect();
-        let mut results = Vec::with_capacity(channels.len());
-        for (name, target, status) in channels {
-            let sent = target.send(self.test_message(now), now).await;
-            let error = sent.err().map(|error| error.to_string());
-            match &error {
-                None => status.note_ok(now),
-                Some(error) => status.note_error(error),
-            }
-            results.push(ChannelTest { name, error });
+        let message = self.test_message(now);
+        let mut sending = JoinSet::new();
+        for (index, channel) in lock(&self.running).iter().enumerate() {
+            let (target, message) = (channel.settings.target.clone(), message.clone());
+            let (name, status) = (channel.label.clone(), channel.status.clone());
+            sending.spawn(async move {
+                let sent = target.send(message, now).await;
+                let error = sent.err().map(|error| error.to_string());
+                match &error {
+                    None => status.note_ok(now),
+                    Some(error) => status.note_error(error),
+                }
+                (index, ChannelTest { name, error })
+            });
         }
-        results
+        let mut results = sending.join_all().await;
+        results.sort_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
     fn test_message(&self, now: Timestamp) -> NotifyMessage {
@@ -226,16 +237,29 @@ pub(crate) async fn subscribe(
 ) -> Result<String, ServiceError> {
     let digest = hex(&Sha256::digest(subscription.endpoint.as_bytes()));
     let id = format!("push-{}", &digest[..12]);
-    center.stop_channel(&id);
     let stored = StoredSubscription {
         subscription,
         owner,
     };
+    // Pages subscribe again whenever they are opened.
+    if center.tells(&id, &stored) {
+        return Ok(id);
+    }
+    if center.count_other_browsers(&id) >= NOTIFY_PUSH_MAX {
+        let rejection = Rejection::TooMany {
+            what: "subscriptions",
+            limit: NOTIFY_PUSH_MAX,
+        };
+        return Err(rejection.into());
+    }
+    center.stop_channel(&id);
     let body =
         Json::from_value(&stored).map_err(|error| ServiceError::World(error.to_string().into()))?;
     let document = (format!("{PUSH_PREFIX}{id}"), Some(body));
     service.save_notify_documents(vec![document]).await?;
-    start_push(service, center, &id, stored, None).await?;
+    let documents = service.load_notify_documents().await?;
+    let state = find_state(&documents, &id);
+    start_push(service, center, &id, stored, state).await?;
     Ok(id)
 }
 

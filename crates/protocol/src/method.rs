@@ -15,8 +15,9 @@ use crate::{
     HandshakeResult, HookParams, HookResult, HostAgent, HostApproval, HostDevice, HostEvent,
     HostQuestion, HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket,
     MergeWorktreeBody, MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams,
-    OkResult, PromptBody, PruneParams, QuestionParams, QuestionTarget, RedactParams,
-    RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
+    NotifyStatus as NotifyStatusResult, NotifyTestResult, OkResult, PresenceParams, PromptBody,
+    PruneParams, PushSubscribeParams, PushSubscriptionId, QuestionParams, QuestionTarget,
+    RedactParams, RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
     RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
     ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
     StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams,
@@ -183,6 +184,12 @@ methods! {
     Tokens = "host.tokens": NoParams => Vec<TokenRow>;
     RevokeToken = "host.revoke_token": TokenParams => OkResult;
     CreateTicket = "host.create_ticket": CreateTicketParams => LoginTicket;
+    // Not `host.notify`, which tells every client something: these are about people elsewhere.
+    Presence = "host.presence": PresenceParams => OkResult;
+    NotifyStatus = "host.notify_status": NoParams => NotifyStatusResult;
+    NotifyTest = "host.notify_test": NoParams => NotifyTestResult;
+    SubscribePush = "host.push_subscribe": PushSubscribeParams => PushSubscriptionId;
+    UnsubscribePush = "host.push_unsubscribe": PushSubscriptionId => OkResult;
     RedactEvent = "host.redact_event": RedactParams => AuditResult;
     PruneEvents = "host.prune_events": PruneParams => AuditResult;
     RescueRecord = "host.rescue_record": RescueRecordParams => RescueResult;

@@ -140,7 +140,10 @@ macro_rules! is_wire {
     )*};
 }
 
-is_wire! { () wire::HookResult wire::HostStatus wire::LoginTicket wire::RescueResult }
+is_wire! {
+    () wire::HookResult wire::HostStatus wire::LoginTicket wire::NotifyStatus wire::NotifyTestResult
+    wire::PushSubscriptionId wire::RescueResult
+}
 
 fn answered_ask(answered: &AnsweredAsk, names: AgentNames<'_>) -> HostApproval {
     let mut row = approval(&answered.approval, names);

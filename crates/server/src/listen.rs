@@ -40,7 +40,7 @@ use crate::peer::{TcpEnds, TcpPeers};
 use crate::recheck_caller::recheck_caller;
 use crate::request_length::{LengthLines, WatchedStream};
 use crate::request_log::log_request;
-use crate::web::{self, login};
+use crate::web::{self, deny_link, login};
 use crate::web_assets::{self, WebAssets};
 use crate::{Server, ServerOpenError, ServerOptions, ServerState, mcp, rest, session};
 
@@ -144,6 +144,7 @@ fn router(state: &Arc<ServerState>) -> Router {
         .route("/healthz", get(web::health))
         .route("/metrics", get(web::metrics_page))
         .route("/login/{ticket}", login_route())
+        .route("/notify/deny/{code}", post(deny_link::deny))
         .route("/api/v1/openapi.json", get(openapi))
         .merge(rest)
         .merge(web_assets::router())

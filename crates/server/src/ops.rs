@@ -11,6 +11,7 @@ pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod hook;
 pub(crate) mod managed;
+pub(crate) mod notify;
 pub(crate) mod parent;
 pub(crate) mod questions;
 mod remember;

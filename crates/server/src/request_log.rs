@@ -171,7 +171,7 @@ fn truncate(text: &str) -> String {
 /// The layer around every HTTP request.
 pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    // The route and not the path, which may contain a login ticket.
+    // The route and not the path, which may contain a login ticket or the code of a notification.
     let path = route.map_or_else(|| request.uri().path(), MatchedPath::as_str);
     let method = format!("{} {path}", request.method());
     let log = RequestLog::with_id(random_hex::<8>(), &method, path == "/mcp");

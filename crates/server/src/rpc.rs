@@ -12,7 +12,8 @@ use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 use crate::convert::{AgentNames, IntoWire};
 use crate::ops::{
-    agents, approvals, devices, events, hook, managed, parent, questions, rules, terminals, tokens,
+    agents, approvals, devices, events, hook, managed, notify, parent, questions, rules, terminals,
+    tokens,
 };
 use crate::strict;
 
@@ -127,6 +128,11 @@ async fn dispatch(
         Tokens(NoParams {}) => tokens::list(service, &caller),
         RevokeToken(params) => tokens::revoke(service, caller, params.token_id),
         CreateTicket(params) => async { state.create_ticket(&caller, params) },
+        Presence(params) => async { notify::note_presence(service, &caller, &params) },
+        NotifyStatus(NoParams {}) => async { notify::status(service, &caller) },
+        NotifyTest(NoParams {}) => notify::test(service, &caller),
+        SubscribePush(params) => notify::subscribe(service, &caller, params),
+        UnsubscribePush(params) => notify::unsubscribe(service, &caller, params.id),
         RedactEvent(params) => events::redact(service, caller, params),
         PruneEvents(params) => events::prune(service, caller, params),
         RescueRecord(params) => state.rescue_record(&caller, params),

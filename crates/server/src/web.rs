@@ -1,6 +1,7 @@
 //! The few pages around the API: health, metrics, the login link, and what is shown instead of a web
 //! page that was not built.
 
+pub(crate) mod deny_link;
 pub(crate) mod login;
 mod plain_page;
 

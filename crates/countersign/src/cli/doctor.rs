@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anstyle::Style;
-use countersign_protocol::{Containment, HostStatus, NoParams, method};
+use countersign_protocol::{Containment, HostStatus, NoParams, NotifyStatus, method};
 use countersign_rules::{FileKind, parse_file};
 use serde::Serialize;
 
@@ -21,6 +21,7 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::paths::{self, HostPaths};
+use crate::render::escape;
 use tools::tools;
 
 /// Less free space than this and a busy day may not fit.
@@ -94,6 +95,10 @@ pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
     let status = common.call::<method::Status>(&NoParams {}).await;
     checks.insert(2, database(&paths.database, status.is_ok()));
     checks.extend(host(&status));
+    if status.is_ok() {
+        let channels = common.call::<method::NotifyStatus>(&NoParams {}).await;
+        checks.extend(channels.ok().map(|found| notifications(&found)));
+    }
     // A host that runs holds its own port, which is no fault.
     if status.is_err() {
         checks.push(port(&config));
@@ -348,6 +353,24 @@ fn web_page(status: &HostStatus) -> DoctorCheck {
             "not in this build",
             "run `make web` (it needs Node), build the host again and restart it",
         )
+    }
+}
+
+/// How the channels of notifications fare, the first that fails in words.
+fn notifications(status: &NotifyStatus) -> DoctorCheck {
+    const WHAT: &str = "notifications";
+    let failing = status.channels.iter().find_map(|channel| {
+        let error = channel.last_error.as_ref()?;
+        Some(format!(
+            "{}: {}",
+            escape::line(&channel.name),
+            escape::line(error)
+        ))
+    });
+    match (failing, status.channels.len()) {
+        (Some(found), _) => warn(WHAT, found, "see `countersign notify status`"),
+        (None, 0) => ok(WHAT, "no channels"),
+        (None, channels) => ok(WHAT, format!("{channels} channels")),
     }
 }
 

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use countersign_core::limits::HANDOVER_MS;
+use countersign_daemon::NotifySettings;
 use countersign_server::WebOptions;
 use tracing_subscriber::EnvFilter;
 
 use super::replace::{self, ReplacedHost};
 use super::{CommonArgs, detach, rules, shutdown};
-use crate::config::{HostConfig, ListenSetting};
+use crate::config::{HostConfig, ListenSetting, NotifyPlaces};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::host::{self, HostOptions};
@@ -75,6 +76,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Where notifications go, with the secrets that they need.
+fn notify_settings(config: &HostConfig, paths: &HostPaths) -> Result<NotifySettings, CliError> {
+    config.notify.settings(NotifyPlaces {
+        config_dir: paths.config_dir().to_owned(),
+        key_file: paths.notify_keys.clone(),
+        public_url: config.web.public_url().map(ToString::to_string),
+    })
+}
+
 impl UpArgs {
     /// The same words for the child.
     fn child_arguments(&self) -> Vec<String> {
@@ -117,6 +127,7 @@ impl UpArgs {
             unnamed_callers: config.server.unnamed_callers,
             escalation_ms: config.questions.to_person_seconds.as_ms(),
             web: self.web_options(&config)?,
+            notify: notify_settings(&config, paths)?,
         })
     }
 

@@ -41,6 +41,7 @@ mod managed_terminals;
 mod mcp_bridge;
 mod mcp_inspector;
 mod mcp_orchestrator;
+mod notify;
 mod orchestrators;
 mod outlive_attacks;
 mod outlive_cli;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::limits::NOTIFY_PUSH_MAX;
 use countersign_core::{
     Approval, ApprovalAnswer, Caller, ClientId, DENY, Json, Principal, PrincipalKey, Rejection,
     Role, Timestamp, TokenId,
@@ -68,13 +67,6 @@ impl Service {
     ) -> ServiceResult<String> {
         caller.require_operator()?;
         let center = &self.shared.notify;
-        if center.push_count() >= NOTIFY_PUSH_MAX {
-            return Err(Rejection::TooMany {
-                what: "subscriptions",
-                limit: NOTIFY_PUSH_MAX,
-            }
-            .into());
-        }
         let owner = caller.principal.key.clone();
         let id = notify::subscribe(self, center, subscription, owner).await?;
         tracing::info!(%id, by = %caller.principal.name, "a browser subscribed to notifications");

@@ -27,6 +27,7 @@ mod bad_input;
 mod browsers;
 mod host_wire;
 mod mcp;
+mod notify;
 mod owners;
 mod replay;
 mod request_log;

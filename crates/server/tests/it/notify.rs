@@ -1,0 +1,95 @@
+//! Notifications at the doors: operators set them up, agents and observers do not.
+
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::wire::Wire;
+
+/// The browser of RFC 8291.
+fn subscription() -> Value {
+    json!({
+        "endpoint": "https://push.example/abc",
+        "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        "device": "phone",
+    })
+}
+
+#[tokio::test]
+async fn only_operators_set_up_notifications() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    for (role, reason) in [
+        ("agent", "agent_not_allowed"),
+        ("observer", "observer_cannot_change"),
+    ] {
+        let token = operator
+            .ok("host.create_token", json!({ "role": role }))
+            .await;
+        let mut wire = Wire::connect(&host, token["token"].as_str().unwrap()).await;
+        for (method, params) in [
+            ("host.presence", json!({ "focused": true })),
+            ("host.notify_status", json!({})),
+            ("host.notify_test", json!({})),
+            ("host.push_subscribe", subscription()),
+            ("host.push_unsubscribe", json!({ "id": "push-1" })),
+        ] {
+            let error = wire.no(method, params).await;
+            assert_eq!(error["data"]["reason"], reason, "{role} {method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_browser_subscribes_once_and_stays_after_a_restart() {
+    let mut host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    let key = wire.ok("host.notify_status", json!({})).await["push_key"].take();
+    assert_eq!(key.as_str().map(str::len), Some(87), "{key}");
+    let id = wire.ok("host.push_subscribe", subscription()).await["id"].take();
+    let again = wire.ok("host.push_subscribe", subscription()).await["id"].take();
+    assert_eq!(id, again);
+    host.restart();
+    let mut wire = Wire::operator(&host).await;
+    let channels = wire.ok("host.notify_status", json!({})).await["channels"].take();
+    let name = format!("phone ({})", id.as_str().unwrap());
+    assert_eq!(channels, json!([{ "name": name, "kind": "push" }]));
+    wire.ok("host.push_unsubscribe", json!({ "id": id })).await;
+    let gone = wire.no("host.push_unsubscribe", json!({ "id": id })).await;
+    assert_eq!(gone["data"]["reason"], "unknown_device");
+    let channels = wire.ok("host.notify_status", json!({})).await["channels"].take();
+    assert_eq!(channels, json!([]));
+}
+
+#[tokio::test]
+async fn what_no_browser_sends_is_refused() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    for (field, value, message) in [
+        (
+            "endpoint",
+            "http://127.0.0.1:1/x",
+            "the endpoint must begin with `https://`",
+        ),
+        (
+            "endpoint",
+            "x",
+            "the endpoint is not usable: `x` is not an address like `https://ntfy.example`",
+        ),
+        (
+            "p256dh",
+            "AAAA",
+            "`p256dh` is not the public key of a browser",
+        ),
+        ("auth", "AAAA", "`auth` is not the secret of a browser"),
+    ] {
+        let mut params = subscription();
+        params[field] = json!(value);
+        let error = wire.no("host.push_subscribe", params).await;
+        assert_eq!(error["message"], message);
+        assert_eq!(error["data"]["reason"], "invalid_params");
+    }
+    let long = json!({ "focused": true, "subject": "x".repeat(201) });
+    let error = wire.no("host.presence", long).await;
+    assert_eq!(error["message"], "`subject` is longer than 200 bytes");
+}

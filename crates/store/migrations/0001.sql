@@ -29,7 +29,7 @@ CREATE TABLE string_segments (
     PRIMARY KEY (string, segment)
 ) STRICT, WITHOUT ROWID;
 
--- stream, head, ids_until, pruned_seq, pruned_hash.
+-- stream, head, models (the newest event that the read models count in), ids_until, pruned_seq, pruned_hash.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value ANY NOT NULL

@@ -1,8 +1,8 @@
 //! One `SQLite` file: a writer, readers beside it, and nobody else.
 //!
-//! Invariants: events, read models and erasures of one append are one transaction; asks and
-//! endings are kept once, in the payloads; what the writer remembers between appends is only
-//! what is committed.
+//! Invariants: the events and erasures of one append are one transaction; the read models are written
+//! with them or with a later append, and after a crash they follow from the events; asks and endings
+//! are kept once, in the payloads; what the writer remembers between appends is only what is committed.
 //!
 //! A commit that was made and cannot be read back is reported as unconfirmed. It counts once it can be.
 //!
@@ -10,14 +10,17 @@
 //! the machine fails before the next append, recovery may still find it whole: then it counts.
 
 mod append;
+mod deferred_models;
 mod erase;
 mod ids;
 mod load;
 mod log_copy;
 mod open;
 mod read;
+mod read_approvals;
 mod reader_pool;
 mod record_files;
+mod recover;
 mod rescue;
 mod rows;
 mod string_index;
@@ -40,10 +43,16 @@ pub(crate) use open::open_for_audit;
 use crate::chain::{self, ChainHash};
 use crate::failure::{LostFile, SqliteFailure};
 use crate::{EventLog, RescuedRecord, StoreError, audit};
+use deferred_models::{DeferredModels, SharedModels};
 use log_copy::{CopyError, LogCopy};
 use reader_pool::ReaderPool;
 use record_files::{ChangeTime, RecordFiles, with_suffix};
 use string_index::{InternedStrings, KindCodes};
+
+/// How often a read begins again because the writer has just moved changes to the tables. It does so
+/// for every thousandth event, so that another program must have changed the file before this is
+/// reached.
+const MODEL_READS_MAX: usize = 100_000;
 
 /// Opens the file, or makes it, as its one host.
 ///
@@ -62,12 +71,18 @@ fn begin(
     // `SQLite` has created the write-ahead log and the shared memory by now, so all files exist.
     let files = Arc::new(RecordFiles::of_writer(path)?);
     // Before the readers load the codes: they leave out events whose kind has none.
-    let strings = InternedStrings::new(&conn)?;
+    let mut strings = InternedStrings::new(&conn)?;
     let tip = find_tip(&conn)?;
     let kinds = KindCodes::load(&conn)?;
+    let written = find_models_head(&conn)?;
+    if written < tip.seq {
+        recover::write_missing_models(&conn, &mut strings, &kinds, written, tip.seq)?;
+    }
+    let models = SharedModels::new(DeferredModels::new(tip.seq));
     let history = SqliteHistory {
         path: path.to_path_buf(),
         kinds,
+        models: models.clone(),
         pool: ReaderPool::new(path.to_path_buf(), files.clone()),
     };
     let stream = meta(&conn, "stream")?;
@@ -80,6 +95,7 @@ fn begin(
         stream,
         tip,
         strings,
+        models,
         files,
         log_copy,
         unconfirmed: None,
@@ -98,8 +114,6 @@ fn begin(
 struct ChainTip {
     seq: Seq,
     hash: ChainHash,
-    /// How far ids are indexed.
-    indexed: Seq,
 }
 
 /// The writer. Holds the lock of the file as long as it lives.
@@ -109,6 +123,7 @@ pub struct SqliteLog {
     stream: String,
     tip: ChainTip,
     strings: InternedStrings,
+    models: Arc<SharedModels>,
     files: Arc<RecordFiles>,
     log_copy: LogCopy,
     /// The tip after an append that was committed and could not be confirmed. Nothing is appended or
@@ -127,7 +142,7 @@ pub struct SqliteLog {
 impl EventLog for SqliteLog {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         self.settle_unconfirmed()?;
-        load::snapshot(&self.conn, self.tip.seq)
+        load::snapshot(&self.conn, self.tip.seq, &self.models.get())
             .map_err(|failure| failure.into_error(&self.path, "loading what is open"))
     }
 
@@ -354,6 +369,11 @@ impl Drop for SqliteLog {
         if self.check().is_err() {
             return self.rescue_unasked();
         }
+        if let Err(error) = self.write_deferred_models() {
+            // The next host does it.
+            tracing::debug!(%error, "the read models stay behind the log");
+            self.undo();
+        }
         // Readers may outlive the writer, and they cannot move the write-ahead log into the file.
         let moved = self
             .conn
@@ -369,6 +389,7 @@ impl Drop for SqliteLog {
 pub struct SqliteHistory {
     path: PathBuf,
     kinds: KindCodes,
+    models: Arc<SharedModels>,
     pool: ReaderPool,
 }
 
@@ -392,6 +413,32 @@ impl SqliteHistory {
             })
             .map_err(|failure| failure.into_error(&self.path, "reading the log"))
     }
+
+    /// Runs a read that needs the tables and what is not in them yet, both as of one commit.
+    fn read_models<T>(
+        &self,
+        read: impl Fn(&Connection, &DeferredModels) -> Result<T, SqliteFailure>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..MODEL_READS_MAX {
+            let models = self.models.get();
+            let found = self.read(|conn| {
+                // The writer may have moved them to the tables between the two looks.
+                if find_models_head(conn)? != models.base {
+                    return Ok(None);
+                }
+                read(conn, &models).map(Some)
+            })?;
+            if let Some(found) = found {
+                return Ok(found);
+            }
+            // It says so right after its commit.
+            std::thread::yield_now();
+        }
+        Err(StoreError::Damaged {
+            path: self.path.clone(),
+            what: "its read models are not those that the host wrote".to_owned(),
+        })
+    }
 }
 
 fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T, SqliteFailure> {
@@ -400,7 +447,7 @@ fn meta<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T, 
         .map_err(SqliteFailure::from)
 }
 
-/// The newest event, which must be the one up to which the read models count.
+/// The newest event, which must be the one that was committed last.
 fn find_tip(conn: &Connection) -> Result<ChainTip, SqliteFailure> {
     let counted: i64 = meta(conn, "head")?;
     let mut newest =
@@ -417,10 +464,13 @@ fn find_tip(conn: &Connection) -> Result<ChainTip, SqliteFailure> {
             "its newest event is {seq}, but {counted} was committed"
         )));
     }
-    let indexed = ids::indexed_until(conn)?;
     Ok(ChainTip {
         seq: rows::from_sql_seq(seq),
         hash,
-        indexed,
     })
+}
+
+/// The newest event that the read models in their tables count in.
+fn find_models_head(conn: &Connection) -> Result<Seq, SqliteFailure> {
+    meta(conn, "models").map(rows::from_sql_seq)
 }

@@ -3,8 +3,9 @@
 use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use rusqlite::{CachedStatement, Connection};
 
+use super::deferred_models::DeferredModels;
 use super::string_index::InternedStrings;
-use super::{ChainTip, SqliteLog, erase, ids, write_models};
+use super::{ChainTip, SqliteLog, erase, recover, write_models};
 use crate::chain::{self, EventHeader, PayloadSalt};
 use crate::failure::{AppendRefusal, SqliteFailure};
 
@@ -20,20 +21,61 @@ impl SqliteLog {
             // Overwrites erased bytes instead of only unlinking them. Too slow for every append.
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
-        let first = self.tip.seq.next();
+        let models = self.models.get();
         let conn = &self.conn;
         // Takes the write lock first: if another program holds it, nothing has been computed or
         // written.
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut tip = write_events(conn, &mut self.strings, &self.stream, self.tip, entries)?;
-        erase::release_keys(conn, changes)?;
-        write_models::write(conn, &mut self.strings, changes, first)?;
-        tip.indexed = ids::index_new_ids(conn, tip.seq, tip.indexed)?;
-        // Last, because what ends in this append may be erased by it.
-        erase::apply(conn, changes, tip.seq)?;
+        let tip = write_events(conn, &mut self.strings, &self.stream, self.tip, entries)?;
+        let writes_models = DeferredModels::must_be_written(changes) || models.is_full(tip.seq);
+        if writes_models {
+            write_all_models(conn, &mut self.strings, &models, changes, tip.seq)?;
+        } else {
+            // How far agents were read follows from no event.
+            write_models::write_checkpoints(conn, &changes.checkpoints)?;
+        }
         conn.prepare_cached("COMMIT")?.execute([])?;
+        // Only now: what was rolled back must not be seen.
+        drop(models);
+        if writes_models {
+            self.models.reset(tip.seq);
+        } else {
+            self.models.add(changes);
+        }
         Ok(tip)
     }
+
+    /// Writes all changes of the read models that are not in their tables yet.
+    pub(super) fn write_deferred_models(&mut self) -> Result<(), SqliteFailure> {
+        let models = self.models.get();
+        if models.base == self.tip.seq {
+            return Ok(());
+        }
+        self.conn.execute_batch("BEGIN IMMEDIATE")?;
+        let changes = models.to_changes();
+        write_models::write(&self.conn, &mut self.strings, &changes, models.base.next())?;
+        recover::note_models_written(&self.conn, self.tip.seq)?;
+        self.conn.execute_batch("COMMIT")?;
+        self.models.reset(self.tip.seq);
+        Ok(())
+    }
+}
+
+fn write_all_models(
+    conn: &Connection,
+    strings: &mut InternedStrings,
+    models: &DeferredModels,
+    changes: &CommitChanges,
+    head: Seq,
+) -> Result<(), SqliteFailure> {
+    let first = models.base.next();
+    // First what is older than this append: it may erase some of it.
+    write_models::write(conn, strings, &models.to_changes(), first)?;
+    erase::release_keys(conn, changes)?;
+    write_models::write(conn, strings, changes, first)?;
+    recover::note_models_written(conn, head)?;
+    // Last, because what ends in this append may be erased by it.
+    erase::apply(conn, changes, head)
 }
 
 fn check_order(head: Seq, entries: &[CommittedEvent]) -> Result<(), AppendRefusal> {

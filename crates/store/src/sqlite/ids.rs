@@ -25,14 +25,11 @@ pub(super) fn select_indexed(condition: &str) -> String {
     format!("SELECT opened FROM id_runs CROSS JOIN approval_ids USING (run) WHERE {condition}")
 }
 
-/// Indexes the ids of the newest asks if there are enough of them, and says how far it got.
-pub(super) fn index_new_ids(
-    conn: &Connection,
-    head: Seq,
-    indexed: Seq,
-) -> Result<Seq, SqliteFailure> {
+/// Indexes the ids of the newest asks if there are enough of them.
+pub(super) fn index_new_ids(conn: &Connection, head: Seq) -> Result<(), SqliteFailure> {
+    let indexed = indexed_until(conn)?;
     if head.0 - indexed.0 < UNINDEXED_MAX {
-        return Ok(indexed);
+        return Ok(());
     }
     let run = to_sql_bound(head.0);
     conn.execute("INSERT INTO id_runs VALUES (?1)", [run])?;
@@ -42,5 +39,5 @@ pub(super) fn index_new_ids(
         [run, to_sql_bound(indexed.0)],
     )?;
     conn.execute("UPDATE meta SET value = ?1 WHERE key = 'ids_until'", [run])?;
-    Ok(head)
+    Ok(())
 }

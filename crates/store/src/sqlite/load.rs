@@ -1,5 +1,6 @@
 //! Loading what memory must hold. Its cost depends on what is open, not on history.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use countersign_core::event::{Device, ProcessKey};
@@ -11,16 +12,23 @@ use countersign_core::{
 use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 
-use super::rows::{APPROVAL, ApprovalRow, QUESTION, QuestionRow, from_sql_time};
+use super::deferred_models::DeferredModels;
+use super::read_approvals;
+use super::rows::{self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, from_sql_time};
 use crate::failure::SqliteFailure;
 
-pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, SqliteFailure> {
-    Ok(Snapshot {
+/// What the tables hold, brought up to date by what is not in them yet.
+pub(super) fn snapshot(
+    conn: &Connection,
+    head: Seq,
+    models: &DeferredModels,
+) -> Result<Snapshot, SqliteFailure> {
+    let mut snapshot = Snapshot {
         head,
         agents: all(conn, "SELECT * FROM agents ORDER BY id", agent)?,
-        open_approvals: open_approvals(conn)?,
-        recent_approvals: recent_approvals(conn)?,
-        undelivered: undelivered(conn)?,
+        open_approvals: open_approvals(conn, models)?,
+        recent_approvals: recent_approvals(conn, models)?,
+        undelivered: undelivered(conn, models)?,
         open_questions: open_questions(conn)?,
         devices: all(conn, "SELECT * FROM devices ORDER BY id", |row| {
             json::<Arc<Device>>(row, 1)
@@ -32,7 +40,9 @@ pub(super) fn snapshot(conn: &Connection, head: Seq) -> Result<Snapshot, SqliteF
             Ok((row.get(0)?, row.get(1)?))
         })?,
         checkpoints: all(conn, &format!("{CHECKPOINTS} ORDER BY agent"), checkpoint)?,
-    })
+    };
+    models.update_snapshot(&mut snapshot);
+    Ok(snapshot)
 }
 
 fn all<T>(
@@ -49,34 +59,62 @@ fn all<T>(
     Ok(found)
 }
 
-fn open_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
+fn open_approvals(
+    conn: &Connection,
+    models: &DeferredModels,
+) -> Result<Vec<Approval>, SqliteFailure> {
     // `INDEXED BY` is an error where the index does not fit, instead of a scan of all history.
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed WHERE ended IS NULL ORDER BY opened"
     );
-    // Without its text an open ask cannot be shown or answered, and leaving it out would forget
-    // that somebody waits: the host does not start.
-    all(conn, &sql, |row| {
-        let row = ApprovalRow::read(row)?;
-        let opened = row.opened;
-        row.complete(conn)?.ok_or_else(|| ApprovalRow::lost(opened))
-    })
+    let mut open = Vec::new();
+    for row in all(conn, &sql, |row| Ok(ApprovalRow::read(row)?))? {
+        if let Some(row) = models.update_row(row) {
+            // Without its text an open ask cannot be shown or answered, and leaving it out would
+            // forget that somebody waits: the host does not start.
+            let opened = row.opened;
+            let approval = row.complete(conn)?;
+            open.push(approval.ok_or_else(|| ApprovalRow::lost(opened))?);
+        }
+    }
+    for approval in models.approvals().filter(|approval| approval.is_pending()) {
+        // From the log as well, so that memory does not hide what is missing there.
+        let opened = approval.opened.0.cast_signed();
+        rows::ask(conn, opened)?.ok_or_else(|| ApprovalRow::lost(opened))?;
+        open.push(approval.clone());
+    }
+    open.sort_by_key(|approval| approval.opened);
+    Ok(open)
 }
 
-fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
+fn recent_approvals(
+    conn: &Connection,
+    models: &DeferredModels,
+) -> Result<Vec<Approval>, SqliteFailure> {
+    let mut recent: Vec<Approval> = models
+        .approvals()
+        .filter(|approval| approval.ended.is_some() && !approval.dismissed)
+        .cloned()
+        .collect();
+    // All of them ended after those in the table.
+    recent.sort_by_key(|approval| Reverse(approval.ended.as_ref().map(|ended| ended.seq)));
+    recent.truncate(RECENT_ENDED_KEPT);
     let sql = format!(
         "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_listed
          WHERE ended IS NOT NULL AND dismissed = 0 ORDER BY ended DESC"
     );
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    let mut recent = Vec::new();
-    let mut bytes = 0;
+    let mut bytes: usize = recent.iter().map(|approval| approval.ask.bytes()).sum();
     while recent.len() < RECENT_ENDED_KEPT
         && bytes < RECENT_ENDED_BYTES_KEPT
         && let Some(row) = rows.next()?
     {
-        if let Some(approval) = ApprovalRow::read(row)?.complete(conn)? {
+        let row = models.update_row(ApprovalRow::read(row)?);
+        let Some(row) = row.filter(|row| !row.dismissed) else {
+            continue;
+        };
+        if let Some(approval) = row.complete(conn)? {
             bytes += approval.ask.bytes();
             recent.push(approval);
         }
@@ -86,17 +124,10 @@ fn recent_approvals(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
 }
 
 /// Only managed agents are told by the host itself; whoever asks over a connection comes back.
-fn undelivered(conn: &Connection) -> Result<Vec<Approval>, SqliteFailure> {
-    let sql = format!(
-        "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
-         WHERE delivery = 1 AND ended IS NOT NULL ORDER BY opened"
-    );
-    let found = all(conn, &sql, |row| ApprovalRow::read(row)?.complete(conn))?;
-    Ok(found
-        .into_iter()
-        .flatten()
-        .filter(|approval| approval.ask.request.is_some())
-        .collect())
+fn undelivered(conn: &Connection, models: &DeferredModels) -> Result<Vec<Approval>, SqliteFailure> {
+    let mut found = read_approvals::attempted(conn, models, None, usize::MAX)?;
+    found.retain(|approval| approval.ask.request.is_some());
+    Ok(found)
 }
 
 fn open_questions(conn: &Connection) -> Result<Vec<Question>, SqliteFailure> {

@@ -263,7 +263,7 @@ fn migrate(conn: &Connection) -> Result<(), SqliteFailure> {
         getrandom::fill(&mut stream)?;
         conn.execute("INSERT INTO strings (text) VALUES (?1)", [hex(&stream)])?;
         conn.execute(
-            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('ids_until', 0)",
+            "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('models', 0), ('ids_until', 0)",
             [hex(&stream)],
         )?;
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;

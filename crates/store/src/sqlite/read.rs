@@ -11,11 +11,9 @@ use countersign_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
-use super::rows::{
-    self, APPROVAL, ApprovalRow, QUESTION, QuestionRow, from_sql_time, to_sql_bound,
-};
+use super::rows::{self, QUESTION, QuestionRow, from_sql_time, to_sql_bound};
 use super::string_index::{self, KindCodes, ScanDirection, SegmentFilter};
-use super::{SqliteHistory, ids, load};
+use super::{SqliteHistory, load, read_approvals};
 use crate::failure::SqliteFailure;
 use crate::{ApprovalQuery, EventHistory, EventQuery, QuestionQuery, StatusFilter, StoreError};
 
@@ -25,15 +23,7 @@ impl EventHistory for SqliteHistory {
     }
 
     fn find_approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
-        self.read(|conn| {
-            let indexed = format!("opened IN ({})", ids::select_indexed("id = ?1"));
-            let found = find_approval(conn, &indexed, [id.as_str()])?;
-            if found.is_some() {
-                return Ok(found);
-            }
-            let newest = params![id.as_str(), to_sql_bound(ids::indexed_until(conn)?.0)];
-            find_approval(conn, "id = ?1 AND opened > ?2", newest)
-        })
+        self.read_models(|conn, models| read_approvals::find(conn, models, id))
     }
 
     fn find_keyed_approval(
@@ -41,25 +31,16 @@ impl EventHistory for SqliteHistory {
         principal: &PrincipalKey,
         key: &str,
     ) -> Result<Option<Approval>, StoreError> {
-        self.read(|conn| find_approval(conn, "asker = ?1 AND key = ?2", [principal.as_str(), key]))
+        self.read_models(|conn, models| read_approvals::find_keyed(conn, models, principal, key))
     }
 
     fn approvals(&self, query: &ApprovalQuery) -> Result<Vec<Approval>, StoreError> {
-        self.read(|conn| approvals(conn, query))
+        self.read_models(|conn, models| read_approvals::list(conn, models, query))
     }
 
     fn attempted_answers(&self, after: Option<Seq>) -> Result<Vec<Approval>, StoreError> {
-        self.read(|conn| {
-            let sql = format!(
-                "SELECT {APPROVAL} FROM approvals INDEXED BY approvals_attempted
-                 WHERE delivery = 1 AND ended IS NOT NULL AND opened > ?1 ORDER BY opened"
-            );
-            let after = after.map_or(-1, |after| to_sql_bound(after.0));
-            let mut list = RowList::new(usize::MAX);
-            _ = list.fill(conn, &sql, &[&after], |row| {
-                ApprovalRow::read(row)?.complete(conn)
-            })?;
-            Ok(list.found)
+        self.read_models(|conn, models| {
+            read_approvals::attempted(conn, models, after, PAGE_BYTES_MAX)
         })
     }
 
@@ -98,19 +79,6 @@ impl EventHistory for SqliteHistory {
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
         self.read(|conn| questions(conn, query))
     }
-}
-
-fn find_approval(
-    conn: &Connection,
-    condition: &str,
-    params: impl Params,
-) -> Result<Option<Approval>, SqliteFailure> {
-    let sql = format!("SELECT {APPROVAL} FROM approvals WHERE {condition}");
-    let row = conn
-        .prepare_cached(&sql)?
-        .query_row(params, ApprovalRow::read)
-        .optional()?;
-    row.map_or(Ok(None), |row| row.complete(conn))
 }
 
 fn find_question(
@@ -269,60 +237,6 @@ impl EventPage<'_> {
     }
 }
 
-fn approvals(conn: &Connection, query: &ApprovalQuery) -> Result<Vec<Approval>, SqliteFailure> {
-    let last = query
-        .opened_before
-        .map_or(i64::MAX, |before| to_sql_bound(before.0).saturating_sub(1));
-    let Some(filter) = agent_filter(conn, query.agent.as_ref())? else {
-        return Ok(Vec::new());
-    };
-    let mut list = RowList::new(query.limit);
-    let mut fill = |rest: &str, params: &[&dyn ToSql]| {
-        let sql = format!("SELECT {APPROVAL} FROM approvals {rest} DESC");
-        list.fill(conn, &sql, params, |row| {
-            let row = ApprovalRow::read(row)?;
-            let wanted = (filter.required.is_none() || row.agent == filter.required)
-                && row.opened <= last
-                && has_status(query.status, row.ended)
-                && (query.dismissed || !row.dismissed);
-            if wanted { row.complete(conn) } else { Ok(None) }
-        })
-    };
-    if let Some(prefix) = query
-        .id_prefix
-        .as_deref()
-        .filter(|prefix| !prefix.is_empty())
-    {
-        let above = successor(prefix);
-        let newest = params![prefix, above, to_sql_bound(ids::indexed_until(conn)?.0)];
-        let newest = fill(
-            "WHERE id >= ?1 AND id < ?2 AND opened > ?3 ORDER BY opened",
-            newest,
-        )?;
-        // Ids are indexed in the order of events, so that all of the indexed asks are older.
-        if newest.is_continue() {
-            let indexed = ids::select_indexed("id >= ?1 AND id < ?2");
-            _ = fill(
-                &format!("WHERE opened IN ({indexed}) ORDER BY opened"),
-                params![prefix, above],
-            )?;
-        }
-    } else if query.status == Some(StatusFilter::Pending) {
-        _ = fill(
-            "INDEXED BY approvals_listed WHERE ended IS NULL AND opened <= ?1 ORDER BY opened",
-            params![last],
-        )?;
-    } else {
-        filter.visit(conn, 0..=last, ScanDirection::Down, |first, last| {
-            fill(
-                "WHERE opened BETWEEN ?1 AND ?2 ORDER BY opened",
-                params![first, last],
-            )
-        })?;
-    }
-    Ok(list.found)
-}
-
 fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, SqliteFailure> {
     let Some(filter) = agent_filter(conn, query.agent.as_ref())? else {
         return Ok(Vec::new());
@@ -362,14 +276,14 @@ fn questions(conn: &Connection, query: &QuestionQuery) -> Result<Vec<Question>, 
 }
 
 /// A list while it is filled.
-struct RowList<T> {
+pub(super) struct RowList<T> {
     limit: usize,
     bytes: usize,
-    found: Vec<T>,
+    pub(super) found: Vec<T>,
 }
 
 /// Something whose rows are counted in bytes.
-trait PayloadSize {
+pub(super) trait PayloadSize {
     fn bytes(&self) -> usize;
 }
 
@@ -386,7 +300,7 @@ impl PayloadSize for Question {
 }
 
 impl<T: PayloadSize> RowList<T> {
-    fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
             bytes: 0,
@@ -394,7 +308,7 @@ impl<T: PayloadSize> RowList<T> {
         }
     }
 
-    fn fill(
+    pub(super) fn fill(
         &mut self,
         conn: &Connection,
         sql: &str,
@@ -417,7 +331,7 @@ impl<T: PayloadSize> RowList<T> {
 }
 
 /// Matches the segments in which the agent occurs. Nothing if it occurs nowhere in the log.
-fn agent_filter(
+pub(super) fn agent_filter(
     conn: &Connection,
     agent: Option<&AgentId>,
 ) -> Result<Option<SegmentFilter>, SqliteFailure> {
@@ -431,7 +345,7 @@ fn agent_filter(
     }))
 }
 
-fn has_status(wanted: Option<StatusFilter>, ended: Option<i64>) -> bool {
+pub(super) fn has_status(wanted: Option<StatusFilter>, ended: Option<i64>) -> bool {
     match wanted {
         None => true,
         Some(StatusFilter::Pending) => ended.is_none(),
@@ -440,7 +354,7 @@ fn has_status(wanted: Option<StatusFilter>, ended: Option<i64>) -> bool {
 }
 
 /// The least text above everything that begins with `prefix`.
-fn successor(prefix: &str) -> String {
+pub(super) fn successor(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         if let Some(next) = (last..=char::MAX).nth(1) {

@@ -8,7 +8,7 @@ use countersign_core::event::{
     QuestionEnded as QuestionEndedEvent,
 };
 use countersign_core::{
-    Approval, ApprovalEnd, Ask, ClientId, Question, QuestionEnd, Seq, Timestamp,
+    AnswerChange, Approval, ApprovalEnd, Ask, ClientId, Question, QuestionEnd, Seq, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::de::DeserializeOwned;
@@ -89,6 +89,20 @@ impl ApprovalRow {
             deliveries: row.get(7)?,
             dismissed: row.get(8)?,
         })
+    }
+
+    /// The event that opened it.
+    pub(super) fn opened_seq(&self) -> Seq {
+        from_sql_seq(self.opened)
+    }
+
+    pub(super) fn set_answer(&mut self, change: &AnswerChange) {
+        self.delivery = delivery_code(change.delivery);
+        self.deliveries = change.deliveries.unwrap_or(self.deliveries);
+    }
+
+    pub(super) fn is_attempted(&self) -> bool {
+        self.delivery == delivery_code(AnswerDelivery::Attempted)
     }
 
     /// The whole approval; nothing if its ask or its end was erased.

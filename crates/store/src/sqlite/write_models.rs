@@ -13,7 +13,7 @@ use super::rows::{delivery_code, to_sql_time};
 use super::string_index::InternedStrings;
 use crate::failure::SqliteFailure;
 
-/// Writes what changed. Events from `first` on are this append's own.
+/// Writes what changed. What was opened before the event `first` is in the tables already.
 pub(super) fn write(
     conn: &Connection,
     strings: &mut InternedStrings,
@@ -59,7 +59,7 @@ fn write_approvals(
         let mut insert = conn.prepare_cached(INSERT)?;
         for approval in &changes.approvals {
             let (delivery, deliveries) = answers.take(approval);
-            // What was opened before this append is there: inserting it would be tried in vain.
+            // What was opened before is there: inserting it would be tried in vain.
             if approval.opened < first {
                 bind_changing(&mut update, approval, delivery, deliveries)?;
                 if update.raw_execute()? > 0 {
@@ -232,7 +232,7 @@ fn write_agents(
     Ok(())
 }
 
-fn write_checkpoints(
+pub(super) fn write_checkpoints(
     conn: &Connection,
     checkpoints: &[(AgentId, Option<Checkpoint>)],
 ) -> Result<(), SqliteFailure> {

@@ -203,9 +203,12 @@ fn end_of_another_ask_is_not_taken_for_its_own() {
     let mut script = host.script();
     let open = script.open(ask("approval-1", None));
     script.settle(ask("approval-2", None));
+    // The end of the writer brings everything into the tables.
+    drop(script);
     host.tamper("UPDATE approvals SET ended = 3 WHERE opened = 1");
+    let (_log, history) = open_parts(&host);
     assert!(matches!(
-        script.history.find_approval(&open.ask.id),
+        history.find_approval(&open.ask.id),
         Err(StoreError::Damaged { .. })
     ));
 }
@@ -315,6 +318,8 @@ fn ids_are_found_before_and_after_they_are_indexed() {
     assert_eq!(prefix("approval-8-170", 9), [17_000, 1_704]);
     assert_eq!(prefix("approval-8-", 3), [17_000, 16_984, 16_968]);
     assert_eq!(prefix("approval-8-", usize::MAX).len(), 1_063);
+    // The end of the writer brings everything into the tables.
+    drop(script);
     let conn = Connection::open_with_flags(&host.path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let indexed: i64 = conn
         .query_row("SELECT count(*) FROM approval_ids", [], |row| row.get(0))

@@ -7,6 +7,7 @@ mod crash;
 mod file;
 mod fixture;
 mod lost_files;
+mod recovery;
 
 use countersign_store::memory::open_memory;
 use fixture::Script;

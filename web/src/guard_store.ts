@@ -21,7 +21,7 @@ const refusalTexts: Record<Refusal, string> = {
   not_connected: "not connected: nothing can be sent",
   not_focused: "this window is not in front",
   not_a_single_act: "only a single key or click counts",
-  too_soon: "that came too soon: read first",
+  too_soon: "ignored: this just appeared or changed; read it first",
   not_seen: "read it to the end first",
   not_asked: "press a first",
   same_place: "the second act has to be another key or button",

@@ -52,7 +52,7 @@ const MEANINGS: [(CliExit, &str); 14] = [
     ),
     (
         CliExit::AlreadyAnswered,
-        "already answered, differently or without the rule to remember",
+        "already answered: differently, or so that --remember saved no rule; for `rules backtest`: a past decision contradicts the rule",
     ),
     (CliExit::Refused, "not allowed"),
     (

@@ -73,7 +73,7 @@ pub(crate) async fn run(
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     end_file_token(&service, &paths.runtime_dir).await?;
-    tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the doors are open");
+    tracing::info!(socket = %paths.socket.display(), address = ?server.address, "the host accepts connections");
     ready(server.address);
     let orderly = wait_for_shutdown(&ending, &mut stopped).await?;
     // The doors close first: a request that was accepted is still answered by a loop that runs.
@@ -82,7 +82,9 @@ pub(crate) async fn run(
     service.stop().await;
     stopped.wait().await;
     if !orderly {
-        anyhow::bail!("the loop ended on its own; the record is whole, start again")
+        anyhow::bail!(
+            "the host's main loop ended unexpectedly; the record is complete, start the host again"
+        )
     }
     if kept > 0 {
         output::print_message("the host has ended");

@@ -83,7 +83,7 @@ impl OriginGuard {
         {
             Ok(())
         } else {
-            Err(wrong_origin("pages of other sites have no business here"))
+            Err(wrong_origin("requests from pages of other sites are refused"))
         }
     }
 

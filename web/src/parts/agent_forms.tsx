@@ -100,7 +100,7 @@ export function ResumeForm({ agent, onClose }: FormProps) {
     putAgent(await call("host.resume_agent", { agent_id: agent.id }, 120_000));
     showToast({ text: `resumed ${line(agent.name)}` });
   };
-  return <ActionForm word="Resume" onClose={onClose} request={request}><p>It restarts on its session, with what it knew.</p></ActionForm>;
+  return <ActionForm word="Resume" onClose={onClose} request={request}><p>It restarts and continues its session.</p></ActionForm>;
 }
 
 export function ForkForm({ agent, onClose }: FormProps) {

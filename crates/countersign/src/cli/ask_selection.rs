@@ -74,7 +74,7 @@ impl AskSelection {
         let again = self.find(client).await?;
         if ids(&again.rows) != ids(&found.rows) {
             return Err(CliError::failed(
-                "other asks are open now than were listed; nothing was changed",
+                "the open asks are no longer those that were listed; none was answered",
             )
             .with_hint("run the command again to see them"));
         }

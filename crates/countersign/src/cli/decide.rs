@@ -345,7 +345,7 @@ fn question_error(row: &HostApproval) -> CliError {
     };
     CliError::Usage {
         what: format!(
-            "{id} asks a question, and wants an answer to each that cannot be left empty; \
+            "{id} has questions: answer each one that cannot be left empty; \
              nothing was changed\n{asked}"
         ),
         hint: Some(format!("`{example}`, or `countersign deny {id}`")),

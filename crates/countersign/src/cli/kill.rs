@@ -19,7 +19,7 @@ use crate::render::escape;
   countersign kill builder
   countersign kill boss --children end
 
-Its open asks are cancelled. `resume` or `send` restarts it on the same session. The agents that an
+Its open asks are cancelled. `resume` or `send` restarts it, and it continues its session. The agents that an
 orchestrator started end with it or keep running; people then answer their asks and questions.")]
 pub(crate) struct KillArgs {
     /// Name or id of the agent

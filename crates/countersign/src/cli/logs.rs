@@ -42,9 +42,10 @@ const DECISIONS_PAGE: u64 = 500;
   countersign logs -f builder
   countersign logs --after 1042 --json builder | jq -c '.parts[].entries[]'
 
-Marks: `>` a message to the agent, `^` a message from a child agent, `|` its answer, `~` its thoughts,
-`*` a tool call, `=` the result, `@` a decision about it (allowed, denied, interrupted, killed),
-`-` its plan, `!` a notice or a note of the agent, `?` anything else.")]
+Marks: `>` a message to the agent, `^` a message from a child agent, `|` text of the agent, `~` its
+thoughts, `*` a tool call, `=` the result of a tool call, `@` a decision (an ask was allowed or denied,
+the agent was interrupted or killed), `-` a step of its plan, `!` a notice of the host or the agent, or
+a note that the agent sent, `?` anything else.")]
 pub(crate) struct LogsArgs {
     /// Name or id of the agent
     agent: String,

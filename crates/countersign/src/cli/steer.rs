@@ -43,7 +43,8 @@ pub(crate) struct ResumeArgs {
   countersign send builder - < review.md
   countersign send builder --attach screenshot.png 'The button is too wide'
 
-At most 8 files of 4 MB are attached. Agents that take no images or files get a link to them.
+At most 8 files can be attached, each at most 4 MB and together at most 8 MB. An agent that does not
+accept images or files gets a link to each.
 
 While the agent works, the message waits until its turn ends. An agent that ended is restarted.")]
 pub(crate) struct SendArgs {

@@ -69,7 +69,7 @@ impl<'a> HostLink<'a> {
                 // moment ago may hold this very ask and is on its way back, after a crash or an
                 // upgrade.
                 HookAttempt::Absent if !was_there => {
-                    let message = "no Countersign host is running, so Claude asks here".to_owned();
+                    let message = "no Countersign host is running".to_owned();
                     return Err(HookFailure::Unjudged(message));
                 }
                 HookAttempt::Absent => {}

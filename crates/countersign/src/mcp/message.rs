@@ -97,7 +97,7 @@ pub(super) fn read_agent_message(line: &[u8]) -> AgentMessage {
         return AgentMessage::Broken("the line is not UTF-8");
     };
     let Some(envelope) = object::<RpcEnvelope<'_>>(text) else {
-        return AgentMessage::Broken("the line is not one message of JSON-RPC");
+        return AgentMessage::Broken("the line is not a single JSON-RPC message");
     };
     let params = envelope.params.map(RawValue::get);
     // What cannot be read here is left to the host to refuse: it knows the shape of each method.

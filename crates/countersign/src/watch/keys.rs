@@ -165,7 +165,8 @@ fn why_blocked(screen: &WatchScreen, now: Instant) -> Option<String> {
     if screen.link == HostPresence::Lost {
         return Some("not connected: nothing can be sent".into());
     }
-    (now < screen.changed_at + SETTLE).then(|| "key ignored, it came too soon: read first".into())
+    (now < screen.changed_at + SETTLE)
+        .then(|| "key ignored: this just appeared or changed; read it first".into())
 }
 
 fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
@@ -275,7 +276,7 @@ fn confirm(
     }
     // Two keys in one stroke, or one that repeats while it is held down, are not two decisions.
     if now < screen.prompted_at + PROMPT {
-        screen.note = "key ignored, it came too soon".into();
+        screen.note = "key ignored: pressed too soon after the question".into();
         return KeyAction::None;
     }
     screen.mode = InputMode::Browse;

@@ -102,7 +102,10 @@ pub(super) async fn resume(call: &ToolCall<'_>, arguments: AgentArguments) -> To
     let agent = call
         .await_with_progress("waiting for it to end", resumed)
         .await?;
-    Ok(agent_reply("restarting on its session", &agent))
+    Ok(agent_reply(
+        "it is restarting and continues its session",
+        &agent,
+    ))
 }
 
 pub(super) async fn archive(call: &ToolCall<'_>, arguments: AgentArguments) -> ToolResult {

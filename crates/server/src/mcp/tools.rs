@@ -106,7 +106,7 @@ tools! {
         "End an agent of yours and everything it runs. If it has agents of its own, say what becomes of them.":
         steering::KillArguments => steering::kill;
     "resume_agent" Orchestrators Adds
-        "Restart an agent of yours on its session.":
+        "Restart one of your agents; it continues its session.":
         steering::AgentArguments => steering::resume;
     "archive_agent" Orchestrators Changes
         "Archive an agent of yours that ended: it leaves the list.":

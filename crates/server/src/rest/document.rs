@@ -125,15 +125,15 @@ fn refusals(method: &str, operation: &Value) -> Vec<u16> {
 
 fn describe(status: u16) -> &'static str {
     match status {
-        400 => "the request does not fit, or has a field that is not known",
-        401 => "nobody, or a token that is not valid",
-        403 => "not for this caller",
+        400 => "a parameter is missing or not valid, or a field is unknown",
+        401 => "no token, a token that is not valid, or a caller that cannot be identified",
+        403 => "the caller may not do this",
         404 => "something it names does not exist",
-        409 => "not in the state that things are in now",
+        409 => "in conflict with the current state",
         413 => "too large",
         415 => "the body must be `application/json`",
-        422 => "understood, and makes no sense",
-        429 => "too much is open already",
+        422 => "well-formed, but a value in it cannot be used",
+        429 => "a limit is reached, for example on open asks or agents",
         500 => "something outside the host failed",
         _ => "nothing can be recorded, or the host is ending",
     }

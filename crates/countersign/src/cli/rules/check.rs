@@ -22,7 +22,8 @@ use crate::render::{escape, rules};
   countersign rules check --corpus cases.jsonl --json | jq -r 'select(.right | not).id'
 
 Exits with 0 if it would be allowed, 3 if denied, 12 if a person would be asked. --corpus needs no
-host and exits with 1 if a case is allowed that must not be, or if a line cannot be read.")]
+host. It exits with 1 if the rules allow a case that they must deny or ask about, or if a line cannot
+be read.")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     call: ToolCallArgs,
@@ -126,7 +127,7 @@ pub(super) async fn explain(common: &CommonArgs, args: ExplainArgs) -> Result<Cl
         Ok(mut client) => client.call::<method::CheckRules>(&params).await?,
         Err(CliError::NoHost { .. }) => {
             output::print_message(
-                "no host is running: only the rule files are asked, and no grants",
+                "no host is running: only rule files are checked, not remembered rules",
             );
             offline::explain(&params)?
         }

@@ -17,7 +17,7 @@ pub(super) fn explain(params: &CheckRulesParams) -> Result<CheckedRules, CliErro
     for (file, _) in &rules.untrusted {
         let file = escape::line(file);
         output::print_warning(format_args!(
-            "no effect without a host, which knows whether it is trusted: {file}"
+            "what {file} allows is ignored: only a running host knows whether it is trusted"
         ));
     }
     let input: Option<Value> = params

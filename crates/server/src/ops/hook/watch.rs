@@ -45,7 +45,7 @@ async fn try_sweep(state: &ServerState) -> Result<()> {
         }
         // Before its state is set, because what is open is part of the state that is shown.
         asking::withdraw_all(state, agent, "the session's process is gone").await;
-        let message = Some("its process ended without a word".to_owned());
+        let message = Some("its process ended without reporting the end of the session".to_owned());
         let caller = caller_of(&state.service, agent.id());
         set_base(state, &caller, agent, BaseState::Stopped, message).await?;
     }

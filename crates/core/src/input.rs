@@ -114,6 +114,8 @@ pub enum Input {
         caller: Caller,
         question: QuestionId,
         answer: String,
+        /// How long the question was in front of who answers, as their screen says.
+        considered_ms: Option<u64>,
     },
     /// Deny everything open, interrupt every agent.
     StopAll(Caller),
@@ -346,6 +348,8 @@ pub struct ApprovalAnswer {
     pub answers: Option<Vec<Vec<String>>>,
     /// Whether the asker's turn ends with it: for denials to agents that the host runs.
     pub stop: bool,
+    /// How long the ask was in front of who answers, as their screen says.
+    pub considered_ms: Option<u64>,
     /// What to remember of it: an approving answer allows, a denying one denies. Only the answer
     /// that ends the ask is remembered, not its repetition.
     pub remember: Vec<GrantDraft>,

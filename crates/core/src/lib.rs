@@ -7,6 +7,7 @@
 
 mod agent;
 mod approval;
+mod ask_view;
 mod checkpoint;
 mod choice_question;
 mod combining;
@@ -17,6 +18,7 @@ mod ids;
 mod input;
 mod json;
 pub mod limits;
+mod line_diff;
 mod managed;
 mod own_tools;
 mod principal;
@@ -31,6 +33,7 @@ mod visible;
 
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, ApprovalEnd, DENY, REPLACED};
+pub use ask_view::{AskView, EditNote, FileEdit, JsonMembers, pretty_json};
 pub use checkpoint::Checkpoint;
 pub use choice_question::{
     ASK_PERSON_TOOL, AnswerLimits, ChoiceQuestion, QuestionChoice, split_answers,
@@ -49,9 +52,13 @@ pub use input::{
     SendNotification, SetStatus, SpawnAgent,
 };
 pub use json::{Json, hex};
+pub use line_diff::{
+    DiffBudget, DiffHunk, DiffLine, DiffLineKind, DiffSegment, FilePatch, diff_lines,
+    parse_unified_diff,
+};
 pub use managed::{AllowedActions, Duty, ManagedAgent, Pass, RunState, Turn};
 pub use own_tools::{OWN_SERVER, OWN_TOOLS, is_own_tool, own_tool_name};
-pub use principal::{Caller, Principal, RecordedActor, Role};
+pub use principal::{Caller, Door, Principal, RecordedActor, Role};
 pub use question::{Question, QuestionEnd};
 pub use rejection::Rejection;
 pub use snapshot::{AccessToken, AnswerChange, CommitChanges, ProcessMark, Snapshot};

@@ -640,3 +640,38 @@ pub const NOTIFY_WEBHOOKS_MAX: usize = 16;
 
 /// What is read of a file with a secret.
 pub const NOTIFY_SECRET_BYTES_MAX: u64 = 4 * 1024;
+
+/// The line that names an ask in lists, and each of its warnings: more than a screen shows. The whole of
+/// what will run is beside it.
+pub const SUMMARY_BYTES_MAX: usize = 1024;
+
+/// JSON that is laid out with all its levels; a longer one with a few, so that what is shown of it stays
+/// a few times its size.
+pub const INDENTED_JSON_BYTES_MAX: usize = 64 * 1024;
+
+/// Pairs of lines that are compared to show one change: a thousand lines with a thousand others, some
+/// milliseconds.
+pub const LINES_COMPARED_MAX: usize = 1_000_000;
+
+/// Pairs of words that are compared to show what changed within the lines of one change.
+pub const WORDS_COMPARED_MAX: usize = 500_000;
+
+/// Lines of one file's changes that are shown with those of other files; a file with more is shown when
+/// it is asked for by itself.
+pub const DIFF_FILE_LINES_SHOWN: usize = 3_000;
+
+/// Lines of all files of one comparison that are shown together.
+pub const DIFF_LINES_SHOWN: usize = 30_000;
+
+/// Answers in one call: as many as equal asks stand together in an inbox.
+pub const ANSWERS_MAX: usize = 200;
+
+/// Open asks for which a rule is tried before it is made.
+pub const OPEN_ASKS_TRIED_MAX: usize = 500;
+
+/// An ask that comes whole to a reader of brief rows: a usual command does, a file does not.
+pub const BRIEF_ASK_BYTES_MAX: usize = 2 * 1024;
+
+/// What the views of asks in one reply or event carry together. Beyond it they come without the parts
+/// that repeat the input, which is beside them; one ask alone is always shown whole.
+pub const VIEWS_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -72,6 +72,23 @@ pub struct Caller {
     pub principal: Arc<Principal>,
     /// The connection, where the door has lasting ones.
     pub client: Option<ClientId>,
+    /// How it came in; `None` for the host itself.
+    pub door: Option<Door>,
+}
+
+/// A way into the host. Recorded with each answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// The host's page in a browser.
+    Web,
+    /// Another client's WebSocket, over TCP.
+    Websocket,
+    Rest,
+    /// The Unix socket, which the command line uses.
+    Socket,
+    Mcp,
+    Hook,
 }
 
 impl Caller {
@@ -80,6 +97,7 @@ impl Caller {
         Self {
             principal: Arc::new(Principal::host()),
             client: None,
+            door: None,
         }
     }
 

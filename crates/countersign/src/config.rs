@@ -13,7 +13,7 @@ use std::path::Path;
 use countersign_core::limits::{
     HOOK_LIMIT_MS, HOOK_WAIT_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
 };
-use countersign_protocol::HookEnd;
+use countersign_protocol::{DecideConfirm, HookEnd};
 use serde::Deserialize;
 
 use crate::error::CliError;
@@ -51,6 +51,8 @@ pub(crate) struct HostConfig {
     pub(crate) web: WebConfig,
     #[serde(default)]
     pub(crate) notify: NotifyConfig,
+    #[serde(default)]
+    pub(crate) decide: DecideConfig,
     /// What `spawn --profile NAME` stands for.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, ProfileConfig>,
@@ -64,6 +66,25 @@ pub(crate) struct ServerConfig {
     /// An agent that hides then is whoever its token says.
     #[serde(default)]
     pub(crate) unnamed_callers: bool,
+}
+
+/// What holds for screens on which people answer asks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DecideConfig {
+    /// Which allows need a second act.
+    #[serde(default = "always", deserialize_with = "DecideConfirm::strict")]
+    pub(crate) confirm: DecideConfirm,
+}
+
+impl Default for DecideConfig {
+    fn default() -> Self {
+        Self { confirm: always() }
+    }
+}
+
+fn always() -> DecideConfirm {
+    DecideConfirm::Always
 }
 
 /// What holds for the hooks of sessions that the host does not run.
@@ -259,6 +280,7 @@ mod tests {
             questions: QuestionsConfig::default(),
             web: WebConfig::default(),
             notify: NotifyConfig::default(),
+            decide: DecideConfig::default(),
             profiles: BTreeMap::new(),
         };
         assert_eq!(config, expected);
@@ -277,7 +299,22 @@ mod tests {
         let error = HostConfig::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`, `profiles`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`, `web`, `notify`, `decide`, `profiles`"
+        );
+    }
+
+    #[test]
+    fn every_allow_needs_a_second_act_unless_the_file_says_otherwise() {
+        let read = |text: &str| HostConfig::parse(text).map(|config| config.decide.confirm);
+        assert_eq!(read(""), Ok(DecideConfirm::Always));
+        assert_eq!(read("[decide]\n"), Ok(DecideConfirm::Always));
+        assert_eq!(
+            read("[decide]\nconfirm = \"risky\"\n"),
+            Ok(DecideConfirm::Risky)
+        );
+        assert_eq!(
+            read("[decide]\nconfirm = \"sometimes\"\n").unwrap_err(),
+            "line 2: unknown variant `sometimes`, expected one of `always`, `risky`, `never`"
         );
     }
 

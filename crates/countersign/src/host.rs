@@ -8,6 +8,7 @@ use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{
     HostSettings, McpServer, NotifySettings, Rulebook, RunnerSettings, Service, ServiceError,
 };
+use countersign_protocol::DecideConfirm;
 use countersign_server::{Server, ServerOptions, WebOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,8 @@ pub(crate) struct HostOptions {
     pub(crate) agents_alone_ms: u64,
     /// Whether a token alone counts on TCP where the calling process cannot be named.
     pub(crate) unnamed_callers: bool,
+    /// Which allows need a second act on a screen that answers.
+    pub(crate) decide_confirm: DecideConfirm,
     /// How long orchestrators have to answer before people are asked as well.
     pub(crate) escalation_ms: u64,
     pub(crate) web: WebOptions,
@@ -50,6 +53,7 @@ pub(crate) async fn run(
         allow_hosts,
         agents_alone_ms,
         unnamed_callers,
+        decide_confirm,
         escalation_ms,
         web,
         notify,
@@ -70,6 +74,7 @@ pub(crate) async fn run(
         agents_alone_ms,
         unnamed_callers,
         web,
+        decide_confirm,
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     end_file_token(&service, &paths.runtime_dir).await?;

@@ -7,12 +7,12 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use countersign_core::JsonMembers;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::error::CliError;
-use crate::render::json::JsonMembers;
 
 /// How wide a list may be when nobody looks at it.
 const WIDTH_UNSEEN: usize = 160;
@@ -61,7 +61,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 pub(crate) fn json_row(row: &impl Serialize) -> Result<Box<RawValue>, CliError> {
     let failed = |error: serde_json::Error| CliError::io("could not print JSON", error.into());
     let text = serde_json::to_string(row).map_err(failed)?;
-    let members: JsonMembers = serde_json::from_str(&text).map_err(failed)?;
+    let members: JsonMembers<'_> = serde_json::from_str(&text).map_err(failed)?;
     let kept = members.0.iter().filter(|(name, _)| name != "status");
     let kept = kept.map(|(name, value)| Ok(format!("{}:{value}", serde_json::to_string(name)?)));
     let kept: Result<Vec<String>, serde_json::Error> = kept.collect();

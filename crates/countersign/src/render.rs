@@ -8,7 +8,6 @@ pub(crate) mod decisions;
 pub(crate) mod diff;
 pub(crate) mod escape;
 pub(crate) mod inbox_item;
-pub(crate) mod json;
 pub(crate) mod notes;
 pub(crate) mod questions;
 pub(crate) mod rules;

@@ -1,8 +1,8 @@
 //! Rows for tests.
 
 use countersign_protocol::{
-    GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostQuestion, HostRule, HostVerdict,
-    HostVerdictPart, Raw, RuleScope, Time, Who,
+    AskView, GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostQuestion, HostRule,
+    HostVerdict, HostVerdictPart, Raw, RuleScope, Time, Who,
 };
 
 pub(crate) fn raw(text: &str) -> Raw {
@@ -27,14 +27,17 @@ pub(crate) fn approval() -> HostApproval {
         answerable: None,
         approving: vec!["approve".into()],
         asked_by: Some(who("builder", "agent")),
+        brief: false,
         client_id: None,
         lapses_at: None,
+        considered_ms: None,
         created_at: Time(1_000_000),
         cwd: None,
         deadline: None,
         deliveries: 0,
         delivery: None,
         details: Raw::null(),
+        door: None,
         edited_input: None,
         id: "approval-aaaa11112222".into(),
         idempotency_key: None,
@@ -57,6 +60,27 @@ pub(crate) fn approval() -> HostApproval {
         tool_call_id: None,
         turn: None,
         verdict: None,
+        view: Some(AskView {
+            command: Some("cargo test --workspace".into()),
+            summary: "Bash: cargo test --workspace".into(),
+            title: Some("Run the tests".into()),
+            ..AskView::default()
+        }),
+    }
+}
+
+/// The same for another command, which has nothing hidden in it.
+pub(crate) fn bash(command: &str) -> HostApproval {
+    let input = serde_json::json!({ "command": command });
+    HostApproval {
+        input: Some(raw(&input.to_string())),
+        view: Some(AskView {
+            command: Some(command.into()),
+            summary: format!("Bash: {}", command.replace('\n', "\\n")),
+            title: Some("Run the tests".into()),
+            ..AskView::default()
+        }),
+        ..approval()
     }
 }
 
@@ -68,8 +92,10 @@ pub(crate) fn question() -> HostQuestion {
         answer: None,
         answered_by: None,
         asked_by: who("docs", "agent"),
+        considered_ms: None,
         created_at: Time(2_000_000),
         deadline: None,
+        door: None,
         ended_at: None,
         escalates_at: None,
         for_people: true,

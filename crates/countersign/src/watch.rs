@@ -368,7 +368,10 @@ impl WatchLoop {
         };
         let params = QuestionTarget {
             question_id,
-            body: AnswerBody { answer },
+            body: AnswerBody {
+                answer,
+                considered_ms: None,
+            },
         };
         let result = client.call::<method::AnswerQuestion>(&params).await;
         match result {

@@ -17,6 +17,7 @@ pub struct FeedEntry {
     /// The event.
     pub committed: CommittedEvent,
     wire: OnceLock<Bytes>,
+    brief_wire: OnceLock<Bytes>,
 }
 
 impl FeedEntry {
@@ -24,12 +25,19 @@ impl FeedEntry {
         Arc::new(Self {
             committed,
             wire: OnceLock::new(),
+            brief_wire: OnceLock::new(),
         })
     }
 
     /// The serialised form, made by whoever needs it first and shared by all who follow.
     pub fn wire(&self, serialise: impl FnOnce(&CommittedEvent) -> Bytes) -> Bytes {
         self.wire.get_or_init(|| serialise(&self.committed)).clone()
+    }
+
+    /// The same for readers of brief rows.
+    pub fn brief_wire(&self, serialise: impl FnOnce(&CommittedEvent) -> Bytes) -> Bytes {
+        let wire = self.brief_wire.get_or_init(|| serialise(&self.committed));
+        wire.clone()
     }
 }
 

@@ -63,7 +63,7 @@ pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
     GrantAdded, HostOverview, HostSettings, NotifyOverview, OpenError, RuleCheck, RuleProposal,
     RulesOverview, RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity,
-    TranscriptPage, open, start,
+    TranscriptPage, TranscriptRange, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

@@ -57,7 +57,7 @@ mod worktrees;
 
 pub use access::CgroupAgent;
 pub(crate) use judgement::AgentOutput;
-pub use managed::{AgentGoal, SpawnRequest, TranscriptPage};
+pub use managed::{AgentGoal, SpawnRequest, TranscriptPage, TranscriptRange};
 pub use notify::NotifyOverview;
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};

@@ -16,6 +16,8 @@ use crate::service::read_blocking;
 pub struct EventFilter {
     /// Only these kinds; `None` for all that are public.
     pub kinds: Option<Vec<String>>,
+    /// These kinds besides the public ones.
+    pub also: Vec<String>,
     /// Only about this agent.
     pub agent: Option<AgentId>,
 }
@@ -26,17 +28,20 @@ impl EventFilter {
         if self.agent.is_some() && self.agent.as_ref() != committed.event.agent() {
             return false;
         }
+        let kind = kind_of(&committed.event);
         match &self.kinds {
-            None => committed.event.is_public(),
-            Some(kinds) => kinds.iter().any(|kind| kind == kind_of(&committed.event)),
+            None => committed.event.is_public() || self.also.iter().any(|also| also == kind),
+            Some(kinds) => kinds.iter().chain(&self.also).any(|one| one == kind),
         }
     }
 
     /// The kinds to look for in the log: a notification's own kind lies inside its payload.
     pub(crate) fn stored_kinds(&self) -> Option<Vec<String>> {
         let kinds = self.kinds.as_ref()?;
-        let mut stored: Vec<_> = kinds
+        let kinds: Vec<&String> = kinds.iter().chain(&self.also).collect();
+        let mut stored: Vec<String> = kinds
             .iter()
+            .copied()
             .filter(|kind| Event::KINDS.contains(&kind.as_str()))
             .cloned()
             .collect();

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::scalar::Raw;
 
@@ -21,7 +22,7 @@ pub struct Request<'a> {
 }
 
 /// What went wrong, for programs (code, `data.reason`) and for people (message).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorObject {
     /// See [`ErrorCode`](crate::ErrorCode).
     pub code: i64,
@@ -29,6 +30,7 @@ pub struct ErrorObject {
     pub message: String,
     /// For programs; `reason` first of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value, required = false)]
     pub data: Option<Raw>,
 }
 

@@ -5,6 +5,7 @@
 //! served.
 #![forbid(unsafe_code)]
 
+mod ask_view;
 mod envelope;
 mod error;
 mod hooks;
@@ -20,6 +21,7 @@ mod target;
 mod terminals;
 mod transcript;
 
+pub use ask_view::*;
 pub use envelope::{EVENT_FRAME_START, EVENT_NOTIFICATION, ErrorObject, Request};
 pub use error::{ErrorBody, ErrorCode, ErrorDetail, Reason};
 pub use hooks::*;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::ask_view::DiffHunk;
 use crate::rows::HostAgent;
 use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::HostAgentRole;
@@ -413,12 +414,36 @@ pub struct WorktreeRow {
     pub repository: String,
 }
 
+/// In which form changes are shown.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DiffQuery {
+    /// Default: `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>, pattern = "^(text|hunks)$")]
+    pub form: Option<DiffForm>,
+    /// Only this file, relative to the worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// How the changes of files are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DiffForm {
+    /// As git prints them.
+    #[default]
+    Text,
+    /// File by file, for screens.
+    Hunks,
+}
+
 /// What an agent changed in its worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentDiff {
     /// The files, in git's order.
     pub files: Vec<DiffFileRow>,
-    /// The changes as git prints them.
+    /// The changes as git prints them; empty in the form `hunks`.
     pub text: String,
     /// Whether there is more than is shown.
     pub truncated: bool,
@@ -435,12 +460,18 @@ pub struct DiffFileRow {
     /// Where it was, if it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Its changes, in the form `hunks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hunks: Option<Vec<DiffHunk>>,
     /// Where it is, relative to the worktree.
     pub path: String,
     /// Removed lines.
     pub removed: u64,
     /// `added`, `modified`, `deleted`, `renamed`, `type_changed` or `repository`.
     pub status: String,
+    /// Whether its hunks were left out, because there are too many: ask for the file by its path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub too_large: bool,
 }
 
 /// Whether uncommitted work may be lost.

@@ -7,23 +7,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AddRuleParams, AddedRule, AgentDiff, AgentParams, AgentTarget, AnswerBody, ApprovalParams,
-    ApprovalTarget, ArchiveBody, AskQuestionParams, AuditResult, AuthParams, AuthResult,
-    BacktestResult, BacktestRuleParams, BypassBody, CancelApprovalParams, CatalogRow, CeilingBody,
-    CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTicketParams,
-    CreateTokenParams, DismissedApproval, EventsParams, ForkBody, GrantRow, HandshakeParams,
-    HandshakeResult, HookParams, HookResult, HostAgent, HostApproval, HostDevice, HostEvent,
-    HostQuestion, HostSnapshot, HostStatus, InterruptBody, KillBody, ListParams, LoginTicket,
-    MergeWorktreeBody, MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams,
-    NotifyStatus as NotifyStatusResult, NotifyTestResult, OkResult, PresenceParams, PromptBody,
-    PruneParams, PushSubscribeParams, PushSubscriptionId, QuestionParams, QuestionTarget,
-    RedactParams, RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
-    RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
-    ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
-    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams,
-    TerminalOutputResult, TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
-    TrustRulesParams, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
-    WaitQuestionParams,
+    AddRuleParams, AddedRule, AgentDiff, AgentParams, AgentTarget, AnswerApprovalsParams,
+    AnswerBody, AnsweredApprovals, ApprovalParams, ApprovalTarget, ArchiveBody, AskQuestionParams,
+    AuditResult, AuthParams, AuthResult, BacktestResult, BacktestRuleParams, BypassBody,
+    CancelApprovalParams, CatalogRow, CeilingBody, CheckRulesParams, CheckedRules, ConfigureBody,
+    CreateEndlessTokenParams, CreateTicketParams, CreateTokenParams, DiffQuery, DismissedApproval,
+    EventsParams, ForkBody, GrantRow, HandshakeParams, HandshakeResult, HookParams, HookResult,
+    HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, HostSnapshot, HostStatus,
+    InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody, MergedWorktree, NewToken,
+    NoParams, NotifyParams, NotifyParentParams, NotifyStatus as NotifyStatusResult,
+    NotifyTestResult, OkResult, PresenceParams, PromptBody, PruneParams, PushSubscribeParams,
+    PushSubscriptionId, QuestionParams, QuestionTarget, RedactParams, RegisterAgentParams,
+    RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody,
+    RequestApprovalParams, RescueRecordParams, RescueResult, ResolutionBody, RuleSuggestions,
+    RulesParams, RulesResult, ShutdownParams, SpawnAgentParams, StatusBody, StopAllResult,
+    SubscribeParams, SuggestRulesParams, TerminalOutputParams, TerminalOutputResult, TerminalRow,
+    TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams, UpdateDeviceParams,
+    WaitAgentsParams, WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
 };
 
 /// A method of the wire.
@@ -138,6 +138,7 @@ methods! {
 
     // From here on the methods are ours, and unknown fields are refused.
     Approval = "host.approval": ApprovalParams => HostApproval;
+    ResolveApprovals = "host.resolve_approvals": AnswerApprovalsParams => AnsweredApprovals;
     CancelApproval = "host.cancel_approval": CancelApprovalParams => HostApproval;
     WaitApproval = "host.wait_approval": WaitApprovalParams => HostApproval, waits;
     Questions = "host.questions": ListParams => Vec<HostQuestion>;
@@ -160,7 +161,7 @@ methods! {
     ConfigureAgent = "host.configure_agent": AgentTarget<ConfigureBody> => HostAgent;
     WaitAgents = "host.wait_agents": WaitAgentsParams => WaitAgentsResult, waits;
     Transcript = "host.transcript": AgentTarget<TranscriptQuery> => TranscriptResult;
-    AgentChanges = "host.agent_diff": AgentParams => AgentDiff;
+    AgentChanges = "host.agent_diff": AgentTarget<DiffQuery> => AgentDiff;
     Terminals = "host.terminals": AgentParams => Vec<TerminalRow>;
     // It waits for output, if its caller wants that.
     TerminalOutput = "host.terminal_output": TerminalOutputParams => TerminalOutputResult, waits;
@@ -226,6 +227,7 @@ mod tests {
                 &MethodName::WaitQuestion,
                 &MethodName::ResumeAgent,
                 &MethodName::WaitAgents,
+                &MethodName::TerminalOutput,
                 &MethodName::Hook,
                 &MethodName::Shutdown,
             ]

@@ -75,6 +75,15 @@ pub struct SubscribeParams {
     /// Only these kinds, internal ones included.
     #[serde(default)]
     pub kinds: Option<Vec<String>>,
+    /// These kinds as well, for a reader that wants the public ones and a few internal ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Only about this agent, the snapshot too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Whether large asks come without their input and without most of their view, with `brief`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brief: bool,
 }
 
 /// `host.events`.
@@ -358,6 +367,32 @@ pub struct ResolutionBody {
     /// Rules to make of this answer, and their limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<Remember>,
+    /// How long the ask was in front of who answers, in milliseconds. For the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
+}
+
+/// `host.resolve_approvals`: each answer is a decision of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct AnswerApprovalsParams {
+    /// At least one, and 200 at most.
+    #[schema(min_items = 1, max_items = 200)]
+    pub answers: Vec<ListedAnswer>,
+}
+
+/// The answer to one of several asks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct ListedAnswer {
+    /// The approval.
+    pub approval_id: String,
+    /// One of its options.
+    pub resolution: String,
+    /// A message for the asker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long the ask was in front of who answers, in milliseconds. For the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
 }
 
 /// The answer to one question.
@@ -433,6 +468,9 @@ pub struct WaitQuestionParams {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AnswerBody {
     pub answer: String,
+    /// How long the question was in front of who answers, in milliseconds. For the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
 }
 
 /// `host.create_token`.

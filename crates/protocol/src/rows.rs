@@ -5,12 +5,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::ask_view::AskView;
+use crate::envelope::ErrorObject;
 use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::{
-    HostAgentState, HostAgentStatus, HostApprovalState, HostApprovalStatus, HostDelivery,
-    HostQuestionState, HostRole,
+    DecideConfirm, HostAgentState, HostAgentStatus, HostApprovalState, HostApprovalStatus,
+    HostDelivery, HostDoor, HostQuestionState, HostRole,
 };
 
 /// The reply to a method that returns nothing.
@@ -92,6 +94,23 @@ impl From<HostApproval> for DismissedApproval {
             dismissed: true,
         }
     }
+}
+
+/// The reply to `host.resolve_approvals`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AnsweredApprovals {
+    /// What came of each answer, in their order.
+    pub results: Vec<AnswerResult>,
+}
+
+/// What came of one of several answers: either the approval or the error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AnswerResult {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<HostApproval>,
+    pub approval_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorObject>,
 }
 
 /// How an agent wants to be shown.
@@ -201,6 +220,10 @@ pub struct HostApproval {
     /// Who asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<Who>,
+    /// Whether `input`, `details`, `a2ui`, `edited_input` and most of `view` were left out, because the
+    /// reader wants large asks to be brief; the ask by its id has them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brief: bool,
     /// The connection that owns it; absent for asks that any operator answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
@@ -208,6 +231,9 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub lapses_at: Option<Time>,
+    /// How long it was in front of who answered, in milliseconds, as their screen said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
     /// When it was opened.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
@@ -227,6 +253,9 @@ pub struct HostApproval {
     /// Anything else it said.
     #[schema(value_type = serde_json::Value)]
     pub details: Raw,
+    /// How the answer came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<HostDoor>,
     /// The input as the person changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
@@ -293,6 +322,9 @@ pub struct HostApproval {
     /// What the rules say, or said when they settled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<HostVerdict>,
+    /// What it means, for people. Absent in the reply to a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<AskView>,
 }
 
 /// Something that an ask wants to know of people.
@@ -387,6 +419,9 @@ pub struct HostQuestion {
     pub answered_by: Option<Who>,
     /// Who asks.
     pub asked_by: Who,
+    /// How long it was in front of who answered, in milliseconds, as their screen said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
     /// When it was asked.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
@@ -394,6 +429,9 @@ pub struct HostQuestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Time>,
+    /// How the answer came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<HostDoor>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -578,6 +616,10 @@ pub struct HostStatus {
     pub containment: Option<Containment>,
     /// The database.
     pub database: String,
+    /// Which allows need a second act on a screen that answers. A word that a screen does not know
+    /// counts as `always`.
+    #[serde(default)]
+    pub decide_confirm: DecideConfirm,
     /// The newest event.
     pub event_sequence: u64,
     /// The address TCP clients reach, if there is one.

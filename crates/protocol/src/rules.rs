@@ -427,6 +427,9 @@ pub struct BacktestResult {
     pub settled: usize,
     /// Asks that ended in any other way, or that no rule can cover.
     pub skipped_by_others: usize,
+    /// Open asks that would end with the rule if it were made now, oldest first.
+    #[serde(default)]
+    pub would_settle: Vec<String>,
 }
 
 /// An ask that a person decided differently than a rule would have.

@@ -19,6 +19,12 @@ impl Raw {
         Self(Arc::from(RawValue::NULL.to_owned()))
     }
 
+    /// The value `{}`.
+    pub fn empty_object() -> Self {
+        // Two brackets are JSON; null would stand for them otherwise.
+        RawValue::from_string("{}".to_owned()).map_or_else(|_| Self::null(), |raw| Self(raw.into()))
+    }
+
     /// The text as it was sent.
     pub fn text(&self) -> &str {
         self.0.get()

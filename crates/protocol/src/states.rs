@@ -94,6 +94,27 @@ wire_enums! {
         Stopped = "stopped",
     }
 
+    /// Which allows need a second act on a screen that answers.
+    DecideConfirm {
+        Always = "always",
+        /// Those of asks with warnings.
+        Risky = "risky",
+        Never = "never",
+    }
+
+    /// How an answer came in.
+    HostDoor {
+        /// The host's page in a browser.
+        Web = "web",
+        /// Another client's WebSocket, over TCP.
+        Websocket = "websocket",
+        Rest = "rest",
+        /// The Unix socket, which the command line uses.
+        Socket = "socket",
+        Mcp = "mcp",
+        Hook = "hook",
+    }
+
     /// The host wire's word for whether an ask was answered.
     HostApprovalStatus {
         Pending = "pending",

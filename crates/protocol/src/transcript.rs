@@ -13,6 +13,12 @@ pub struct TranscriptQuery {
     /// Only what came after this: `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
+    /// Only what came before this: `first` of the page after. For reading backwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    /// Whether to begin with the newest parts (default: `false`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_end: bool,
     /// At most this many parts (default: 100); more than 1000 counts as 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
@@ -21,6 +27,9 @@ pub struct TranscriptQuery {
 /// One page of a transcript, oldest part first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TranscriptResult {
+    /// The `before` of the page before this one, if there is one. For readers that read backwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
     /// Whether there is more already.
     pub more: bool,
     /// The `after` of the next page.

@@ -9,6 +9,7 @@ use countersign_daemon::ServiceError;
 use countersign_protocol::{ErrorBody, ErrorCode, ErrorDetail, ErrorObject, Raw, Reason, Time};
 use serde_json::{Map, Value};
 
+use crate::convert::approvals::{self, ViewDetail};
 use crate::convert::{self, AgentNames};
 use crate::request_log;
 
@@ -219,8 +220,8 @@ fn already_resolved(approval: &Approval, message: String) -> ApiError {
     let Some(ended) = &approval.ended else {
         return error;
     };
-    let row = serde_json::to_value(convert::approval(approval, AgentNames::unknown()))
-        .unwrap_or_default();
+    let row = approvals::row(approval, AgentNames::unknown(), ViewDetail::Short);
+    let row = serde_json::to_value(row).unwrap_or_default();
     error
         .with("resolution", ended.ending.resolution.as_str())
         .with("resolved_at", Time(ended.at.0).to_string())

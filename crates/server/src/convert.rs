@@ -1,34 +1,35 @@
 //! Translation between the domain and the wire, both ways, and nothing else.
 
+pub(crate) mod approvals;
+mod ask_view;
+mod diff;
 pub(crate) mod managed;
 pub(crate) mod rules;
 mod terminals;
 
 use std::sync::Arc;
 
-use countersign_core::event::{
-    AgentState, AnswerDelivery, ApprovalOutcome, AskAttachment, BaseState, Device, QuestionOutcome,
-};
+use countersign_core::event::{AgentState, BaseState, Device, QuestionOutcome};
 use countersign_core::{
-    AccessToken, Agent, AgentId, AnswerLimits, Approval, Ask, ChoiceQuestion, CommittedEvent,
-    GrantState, Json, OpenCounts, Question, RecordedActor, Role, Seq, Timestamp,
+    AccessToken, Agent, AgentId, Approval, CommittedEvent, Door, GrantState, Json, OpenCounts,
+    Question, RecordedActor, Role, Seq, Timestamp,
 };
 use countersign_daemon::{
     BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
-    Service, StopCounts, TerminalSummary, TranscriptPage, WorktreeDiff, WorktreeOutcome,
+    Service, StopCounts, TerminalSummary, TranscriptPage, WorktreeOutcome,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{
-    HostAgent, HostAgentDisplay, HostAgentState, HostAgentStatus, HostApproval, HostApprovalState,
-    HostApprovalStatus, HostDelivery, HostDevice, HostEvent, HostQuestion, HostQuestionState,
-    HostRole, Raw, Time, TokenRow, Who,
+    HostAgent, HostAgentDisplay, HostAgentState, HostAgentStatus, HostApproval, HostDevice,
+    HostDoor, HostEvent, HostQuestion, HostQuestionState, HostRole, Raw, Time, TokenRow, Who,
 };
 use serde::Serialize;
 
+use self::approvals::RowForm;
 use crate::events::event;
-use crate::ops::approvals::{AnsweredAsk, WireAsk};
+use crate::ops::approvals::{AnsweredAsk, AnsweredAsks, AskerReply, WireAsk};
 use crate::ops::events::SubscriberSnapshot;
-use crate::ops::managed::AwaitedAgents;
+use crate::ops::managed::{AgentChanges, AwaitedAgents};
 use crate::ops::rules::RuleAdvice;
 use crate::ops::terminals::ReadOutput;
 use crate::ops::tokens::CreatedToken;
@@ -58,14 +59,42 @@ pub(crate) trait IntoWire {
     type Wire: Serialize;
 
     fn into_wire(self, names: AgentNames<'_>) -> Self::Wire;
+
+    /// The same for the rows of one reply.
+    fn rows_into_wire(rows: Vec<Self>, names: AgentNames<'_>) -> Vec<Self::Wire>
+    where
+        Self: Sized,
+    {
+        let rows = rows.into_iter().map(|row| row.into_wire(names));
+        rows.collect()
+    }
 }
 
 impl<T: IntoWire> IntoWire for Vec<T> {
     type Wire = Vec<T::Wire>;
 
     fn into_wire(self, names: AgentNames<'_>) -> Self::Wire {
-        let rows = self.into_iter().map(|row| row.into_wire(names));
-        rows.collect()
+        T::rows_into_wire(self, names)
+    }
+}
+
+impl IntoWire for AnsweredAsks {
+    type Wire = wire::AnsweredApprovals;
+
+    fn into_wire(self, names: AgentNames<'_>) -> wire::AnsweredApprovals {
+        approvals::answered_asks(self, names)
+    }
+}
+
+impl IntoWire for Approval {
+    type Wire = HostApproval;
+
+    fn into_wire(self, names: AgentNames<'_>) -> HostApproval {
+        approvals::approval(&self, names)
+    }
+
+    fn rows_into_wire(rows: Vec<Self>, names: AgentNames<'_>) -> Vec<HostApproval> {
+        approvals::rows(&rows, names, RowForm::Whole)
     }
 }
 
@@ -94,7 +123,7 @@ into_wire! {
     StopCounts => wire::StopAllResult: stop_counts;
     TerminalSummary => wire::TerminalRow: terminals::row;
     TranscriptPage => wire::TranscriptResult: managed::transcript;
-    WorktreeDiff => wire::AgentDiff: managed::diff;
+    AgentChanges => wire::AgentDiff: diff::changes;
     MergeOutcome => wire::MergedWorktree: managed::merged;
     WorktreeOutcome => wire::RemovedWorktree: managed::removed;
 }
@@ -114,17 +143,17 @@ macro_rules! into_wire_with_names {
 
 into_wire_with_names! {
     (Agent, OpenCounts) => HostAgent: agent;
-    AnsweredAsk => HostApproval: answered_ask;
-    Approval => HostApproval: approval;
+    AnsweredAsk => HostApproval: approvals::answered_ask;
+    AskerReply => HostApproval: approvals::asker_reply;
     Arc<FeedEntry> => HostEvent: feed_entry;
     AwaitedAgents => wire::WaitAgentsResult: awaited_agents;
-    CommittedEvent => HostEvent: event;
+    CommittedEvent => HostEvent: committed_event;
     GrantAdded => wire::AddedRule: rules::added;
     GrantState => wire::GrantRow: rules::grant;
     Question => HostQuestion: question;
     RulesOverview => wire::RulesResult: rules::overview;
     SubscriberSnapshot => wire::HostSnapshot: snapshot;
-    WireAsk => HostApproval: wire_ask;
+    WireAsk => HostApproval: approvals::wire_ask;
 }
 
 /// Results that only the wire has.
@@ -143,27 +172,6 @@ macro_rules! is_wire {
 is_wire! {
     () wire::HookResult wire::HostStatus wire::LoginTicket wire::NotifyStatus wire::NotifyTestResult
     wire::PushSubscriptionId wire::RescueResult
-}
-
-fn answered_ask(answered: &AnsweredAsk, names: AgentNames<'_>) -> HostApproval {
-    let mut row = approval(&answered.approval, names);
-    row.passed_to_owner = answered.passed_to_owner.then_some(true);
-    row.remembered = answered
-        .remembered
-        .iter()
-        .map(|grant| rules::grant(grant, names))
-        .collect();
-    row
-}
-
-fn wire_ask(asked: &WireAsk, names: AgentNames<'_>) -> HostApproval {
-    let mut row = approval(&asked.approval, names);
-    let is_owned = asked.approval.ask.attachment == AskAttachment::Owner;
-    row.subscribed = Some(asked.subscribed);
-    // Answers of others to an owned ask are passed to its owner as events, so they reach it only if
-    // it is subscribed.
-    row.answerable = Some(asked.subscribed || !is_owned);
-    row
 }
 
 fn awaited_agents(awaited: &AwaitedAgents, names: AgentNames<'_>) -> wire::WaitAgentsResult {
@@ -196,7 +204,11 @@ fn stop_counts(counts: &StopCounts) -> wire::StopAllResult {
 }
 
 fn feed_entry(entry: &Arc<FeedEntry>, names: AgentNames<'_>) -> HostEvent {
-    event(&entry.committed, names)
+    event(&entry.committed, names, RowForm::Whole)
+}
+
+fn committed_event(committed: &CommittedEvent, names: AgentNames<'_>) -> HostEvent {
+    event(committed, names, RowForm::Whole)
 }
 
 fn snapshot(snapshot: &SubscriberSnapshot, names: AgentNames<'_>) -> wire::HostSnapshot {
@@ -207,17 +219,13 @@ fn snapshot(snapshot: &SubscriberSnapshot, names: AgentNames<'_>) -> wire::HostS
             .iter()
             .map(|row| agent(row, names))
             .collect(),
-        approvals: overview
-            .approvals
-            .iter()
-            .map(|row| approval(row, names))
-            .collect(),
+        approvals: approvals::rows(&overview.approvals, names, snapshot.form),
         devices: overview.devices.iter().map(device).collect(),
         event_sequence: overview.head.0,
         events: snapshot
             .events
             .iter()
-            .map(|entry| feed_entry(entry, names))
+            .map(|entry| event(&entry.committed, names, snapshot.form))
             .collect(),
         identity: Some(wire::HostIdentity {
             manifest_path: None,
@@ -264,6 +272,17 @@ pub(crate) fn who(by: &RecordedActor) -> Who {
         agent_id,
         name: by.name.to_string(),
         role,
+    }
+}
+
+pub(crate) fn door(door: Door) -> HostDoor {
+    match door {
+        Door::Web => HostDoor::Web,
+        Door::Websocket => HostDoor::Websocket,
+        Door::Rest => HostDoor::Rest,
+        Door::Socket => HostDoor::Socket,
+        Door::Mcp => HostDoor::Mcp,
+        Door::Hook => HostDoor::Hook,
     }
 }
 
@@ -341,149 +360,6 @@ pub(crate) fn base_state(status: HostAgentStatus) -> BaseState {
     }
 }
 
-pub(crate) fn approval(approval: &Approval, names: AgentNames<'_>) -> HostApproval {
-    let mut row = ask(&approval.ask, approval.opened, names);
-    // The ask names the connection that opened it. After a reconnect its owner is another one.
-    if row.client_id.is_some() {
-        row.client_id = approval.client.as_ref().map(ToString::to_string);
-    }
-    row.deliveries = approval.deliveries;
-    row.lapses_at = approval.lapses_at.map(time);
-    if let Some(ended) = &approval.ended {
-        end(&mut row, &ended.ending, ended.at);
-        row.delivery = Some(delivery(approval.delivery));
-    }
-    row
-}
-
-/// The row of an ask as it was opened.
-pub(crate) fn ask(ask: &Ask, opened: Seq, names: AgentNames<'_>) -> HostApproval {
-    let owned = ask.attachment == AskAttachment::Owner;
-    HostApproval {
-        a2ui: ask.a2ui.as_ref().map(raw),
-        action: ask.action.clone(),
-        agent_id: ask.agent.as_ref().map(ToString::to_string),
-        agent_name: name_of(ask.agent.as_ref(), names),
-        answerable: None,
-        approving: ask.approving.clone(),
-        asked_by: Some(who(&ask.by)),
-        lapses_at: None,
-        client_id: ask
-            .client
-            .as_ref()
-            .filter(|_| owned)
-            .map(ToString::to_string),
-        created_at: time(ask.asked_at),
-        cwd: ask.cwd.clone(),
-        deadline: ask.deadline.map(time),
-        deliveries: 0,
-        delivery: None,
-        details: raw(&ask.details),
-        edited_input: None,
-        id: ask.id.to_string(),
-        idempotency_key: ask.idempotency_key.clone(),
-        input: ask.input.as_ref().map(raw),
-        input_digest: ask.input_digest.clone(),
-        message: None,
-        options: ask.options.clone(),
-        passed_to_owner: None,
-        questions: ask
-            .choice_questions()
-            .into_iter()
-            .map(choice_question)
-            .collect(),
-        remembered: Vec::new(),
-        repeats: ask.repeats.as_ref().map(ToString::to_string),
-        resolution: None,
-        resolved_at: None,
-        resolved_by: None,
-        sequence: opened.0,
-        state: HostApprovalState::Pending,
-        status: HostApprovalStatus::Pending,
-        subscribed: None,
-        tool: ask.tool.clone(),
-        tool_call_id: ask.tool_call.clone(),
-        turn: ask.turn.clone(),
-        verdict: ask.verdict.as_deref().map(rules::verdict),
-    }
-}
-
-pub(crate) fn choice_question(asked: ChoiceQuestion) -> wire::HostChoiceQuestion {
-    let choices = asked.options.into_iter().map(|choice| wire::HostChoice {
-        description: choice.description,
-        label: choice.label,
-    });
-    wire::HostChoiceQuestion {
-        choices: choices.collect(),
-        free_text: asked.free_text,
-        header: asked.header,
-        limits: answer_limits(asked.limits),
-        number: asked.number,
-        optional: asked.optional,
-        question: asked.question,
-        several: asked.multi_select,
-    }
-}
-
-fn answer_limits(limits: AnswerLimits) -> wire::HostAnswerLimits {
-    wire::HostAnswerLimits {
-        format: limits.format,
-        max_choices: limits.max_choices,
-        max_length: limits.max_length,
-        maximum: limits.maximum,
-        min_choices: limits.min_choices,
-        min_length: limits.min_length,
-        minimum: limits.minimum,
-        whole: limits.whole,
-    }
-}
-
-pub(crate) fn end(
-    row: &mut HostApproval,
-    ending: &countersign_core::event::ApprovalEnding,
-    at: Timestamp,
-) {
-    row.status = HostApprovalStatus::Resolved;
-    row.state = outcome(ending.outcome);
-    row.resolution = Some(ending.resolution.clone());
-    row.resolved_at = Some(time(at));
-    row.resolved_by = Some(who(&ending.by));
-    row.message.clone_from(&ending.message);
-    row.edited_input = ending.edited_input.as_ref().map(raw);
-    // A later verdict, which settled the ask, replaces the one that it was opened with.
-    if let Some(verdict) = &ending.verdict {
-        row.verdict = Some(rules::verdict(verdict));
-    }
-}
-
-pub(crate) fn approval_state(approval: &Approval) -> HostApprovalState {
-    match &approval.ended {
-        Some(ended) => outcome(ended.ending.outcome),
-        None => HostApprovalState::Pending,
-    }
-}
-
-pub(crate) fn outcome(outcome: ApprovalOutcome) -> HostApprovalState {
-    match outcome {
-        ApprovalOutcome::Allowed => HostApprovalState::Allowed,
-        ApprovalOutcome::Denied => HostApprovalState::Denied,
-        ApprovalOutcome::Answered => HostApprovalState::Answered,
-        ApprovalOutcome::Cancelled => HostApprovalState::Cancelled,
-        ApprovalOutcome::Expired => HostApprovalState::Expired,
-        ApprovalOutcome::Gone => HostApprovalState::Gone,
-    }
-}
-
-fn delivery(delivery: AnswerDelivery) -> HostDelivery {
-    match delivery {
-        AnswerDelivery::Waiting => HostDelivery::Waiting,
-        AnswerDelivery::Attempted => HostDelivery::Attempted,
-        AnswerDelivery::Delivered => HostDelivery::Delivered,
-        AnswerDelivery::Withdrawn => HostDelivery::Withdrawn,
-        AnswerDelivery::Unknown => HostDelivery::Unknown,
-    }
-}
-
 pub(crate) fn question(question: &Question, names: AgentNames<'_>) -> HostQuestion {
     let text = &question.text;
     let ended = question.ended.as_ref();
@@ -493,8 +369,10 @@ pub(crate) fn question(question: &Question, names: AgentNames<'_>) -> HostQuesti
         answer: ended.map(|ended| ended.ending.answer.clone()),
         answered_by: ended.map(|ended| who(&ended.ending.by)),
         asked_by: who(&text.by),
+        considered_ms: ended.and_then(|ended| ended.ending.considered_ms),
         created_at: time(question.created_at),
         deadline: text.deadline.map(time),
+        door: ended.and_then(|ended| ended.ending.door).map(door),
         ended_at: ended.map(|ended| time(ended.at)),
         escalates_at: text.escalates_at.map(time),
         for_people: question.is_for_people(),

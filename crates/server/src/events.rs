@@ -13,21 +13,38 @@ use countersign_core::event::{
 use countersign_core::{
     Agent, AgentId, Ask, CommittedEvent, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
 };
+use countersign_daemon::FeedEntry;
 use countersign_protocol::{EVENT_FRAME_START, HostAgentStatus, HostEvent, Raw};
 use serde_json::json;
 
+use crate::convert::approvals::{RowForm, ViewDetail, ask, end, shorten};
 use crate::convert::rules::new_grant;
 use crate::convert::{
-    AgentNames, agent, agent_state, agent_status, ask, device, end, name_of, question,
+    AgentNames, agent, agent_state, agent_status, device, door, name_of, question,
     question_outcome, raw, time, who,
 };
 
 /// The frame of the `host.event` notification. The feed keeps it, so that an event is serialised
 /// once for all its readers.
-pub(crate) fn event_frame(committed: &CommittedEvent, names: AgentNames<'_>) -> Bytes {
+pub(crate) fn event_frame(entry: &FeedEntry, names: AgentNames<'_>, form: RowForm) -> Bytes {
+    let has_ask = matches!(
+        entry.committed.event,
+        Event::ApprovalRequested(_) | Event::ApprovalResolved(_)
+    );
+    if form == RowForm::Brief && has_ask {
+        entry.brief_wire(|committed| make_frame(committed, names, RowForm::Brief))
+    } else {
+        entry.wire(|committed| make_frame(committed, names, RowForm::Whole))
+    }
+}
+
+fn make_frame(committed: &CommittedEvent, names: AgentNames<'_>, form: RowForm) -> Bytes {
     let mut frame = EVENT_FRAME_START.as_bytes().to_vec();
     // Writing our own row into memory cannot fail.
-    drop(serde_json::to_writer(&mut frame, &event(committed, names)));
+    drop(serde_json::to_writer(
+        &mut frame,
+        &event(committed, names, form),
+    ));
     frame.push(b'}');
     frame.into()
 }
@@ -38,8 +55,8 @@ pub(crate) fn event_json(frame: &Bytes) -> Bytes {
 }
 
 /// The event as a row.
-pub(crate) fn event(committed: &CommittedEvent, names: AgentNames<'_>) -> HostEvent {
-    let (message, payload) = content(committed, names);
+pub(crate) fn event(committed: &CommittedEvent, names: AgentNames<'_>, form: RowForm) -> HostEvent {
+    let (message, payload) = content(committed, names, form);
     let kind = match &committed.event {
         // The sender's kind; `decide` refuses those of the host, so that no event can be forged.
         Event::NotificationSent(notified) => notified.kind.clone(),
@@ -62,7 +79,7 @@ pub(crate) fn event(committed: &CommittedEvent, names: AgentNames<'_>) -> HostEv
 /// A message for people and a payload for programs.
 type EventContent = (String, Raw);
 
-fn content(committed: &CommittedEvent, names: AgentNames<'_>) -> EventContent {
+fn content(committed: &CommittedEvent, names: AgentNames<'_>, form: RowForm) -> EventContent {
     let (seq, at) = (committed.seq, committed.at);
     match &committed.event {
         Event::AgentRegistered(e) => registered(e, at, names),
@@ -73,11 +90,8 @@ fn content(committed: &CommittedEvent, names: AgentNames<'_>) -> EventContent {
             format!("{} was asked to stop by {}", e.name, e.by.name),
             &who(&e.by),
         ),
-        Event::ApprovalRequested(e) => of(
-            format!("Approval requested: {}", e.ask.action),
-            &ask(&e.ask, seq, names),
-        ),
-        Event::ApprovalResolved(e) => resolved(e, committed.ask.as_ref(), at, names),
+        Event::ApprovalRequested(e) => requested(&e.ask, seq, names, form),
+        Event::ApprovalResolved(e) => resolved(e, committed.ask.as_ref(), at, names, form),
         Event::ApprovalResolveRequested(e) => resolve_requested(e),
         Event::ApprovalResolveRefused(e) => resolve_refused(e),
         Event::QuestionAsked(e) => question_asked(e, seq, at, names),
@@ -161,19 +175,29 @@ fn host_wire_name(status: HostAgentStatus) -> String {
     format!("{status:?}")
 }
 
+fn requested(asked: &Ask, opened: Seq, names: AgentNames<'_>, form: RowForm) -> EventContent {
+    let mut row = ask(asked, opened, None, names, ViewDetail::Whole);
+    shorten(&mut row, form);
+    of(format!("Approval requested: {}", asked.action), &row)
+}
+
 fn resolved(
     e: &ApprovalResolved,
     asked: Option<&Arc<Ask>>,
     at: Timestamp,
     names: AgentNames<'_>,
+    form: RowForm,
 ) -> EventContent {
     // Without its ask if that was erased from the record.
     let Some(asked) = asked else {
         let message = format!("Approval resolved: {}", e.approval);
         return of(message, &json!({ "id": e.approval }));
     };
-    let mut row = ask(asked, e.opened, names);
+    let edited = e.ending.edited_input.as_ref();
+    // Who reads it has read the ask, or looks for it in a list.
+    let mut row = ask(asked, e.opened, edited, names, ViewDetail::Short);
     end(&mut row, &e.ending, at);
+    shorten(&mut row, form);
     let message = match e.ending.outcome {
         ApprovalOutcome::Gone => "Approval auto-cancelled (agent gone)",
         ApprovalOutcome::Expired => "Approval expired",
@@ -227,10 +251,17 @@ fn question_asked(
 
 fn question_ended(e: &QuestionEnded) -> EventContent {
     let state = question_outcome(e.ending.outcome);
-    let payload = json!({
+    let mut payload = json!({
         "agent_id": e.agent, "answer": e.ending.answer, "answered_by": who(&e.ending.by),
         "id": e.question, "sequence": e.opened, "state": state,
     });
+    // Absent and not null, as in rows.
+    if let Some(came_by) = e.ending.door {
+        payload["door"] = json!(door(came_by));
+    }
+    if let Some(millis) = e.ending.considered_ms {
+        payload["considered_ms"] = json!(millis);
+    }
     of(format!("Question {state}: {}", e.question), &payload)
 }
 

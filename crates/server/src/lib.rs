@@ -36,6 +36,7 @@ use std::sync::{Arc, OnceLock};
 
 use countersign_core::Caller;
 use countersign_daemon::Service;
+use countersign_protocol::DecideConfirm;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use server_state::ServerState;
@@ -58,6 +59,8 @@ pub struct ServerOptions {
     /// through a forwarded port.
     pub unnamed_callers: bool,
     pub web: WebOptions,
+    /// Which allows need a second act on a screen that answers, as the status shows it.
+    pub decide_confirm: DecideConfirm,
 }
 
 /// Why the server could not start.

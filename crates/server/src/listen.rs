@@ -16,6 +16,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
+use countersign_core::Door;
 use countersign_core::limits::{
     AUTH_MS, FRAME_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, LOGIN_FORM_BYTES_MAX,
 };
@@ -101,6 +102,7 @@ pub(crate) async fn open(
         agents_alone_ms: options.agents_alone_ms,
         web_assets: WebAssets::new(options.web.folder.clone()),
         web: options.web,
+        decide_confirm: options.decide_confirm,
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = state.agents_ended_by.clone();
@@ -265,13 +267,18 @@ async fn web_socket(
     } else {
         None
     };
+    let door = if connection.is_unix() {
+        Door::Socket
+    } else {
+        rest::door(&parts.headers, Door::Websocket)
+    };
     // The library clears the buffer before each read, so a large one costs more than most frames
     // do.
     let upgrade = upgrade
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(FRAME_BYTES_MAX)
         .max_frame_size(FRAME_BYTES_MAX);
-    Ok(upgrade.on_upgrade(move |socket| session::run(state, connection, identity, socket)))
+    Ok(upgrade.on_upgrade(move |socket| session::run(state, connection, identity, door, socket)))
 }
 
 async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerOpenError> {

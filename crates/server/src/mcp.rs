@@ -24,7 +24,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 use countersign_core::limits::{FRAME_BYTES_MAX, MCP_PROGRESS_MS};
-use countersign_core::{Caller, Principal};
+use countersign_core::{Caller, Door, Principal};
 use countersign_protocol::Reason;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, InitializeResult, ListToolsResult,
@@ -121,7 +121,7 @@ async fn identify(state: &ServerState, parts: &Parts) -> Result<Caller, ApiError
     if is_bridge && connection.is_unix() && identified.principal.agent().is_none() {
         return find_or_register(state, connection, &identified.principal).await;
     }
-    Ok(ops::caller(&identified.principal, None))
+    Ok(ops::caller(&identified.principal, None, Door::Mcp))
 }
 
 /// The agent that started the bridge, which is registered if it is new. A person who tries the
@@ -132,7 +132,9 @@ async fn find_or_register(
     person: &Arc<Principal>,
 ) -> Result<Caller, ApiError> {
     match ops::hook::register_mcp_client(state, connection).await {
-        Err(error) if error.reason == Reason::AgentNotAllowed => Ok(ops::caller(person, None)),
+        Err(error) if error.reason == Reason::AgentNotAllowed => {
+            Ok(ops::caller(person, None, Door::Mcp))
+        }
         registered => registered,
     }
 }

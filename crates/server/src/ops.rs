@@ -22,7 +22,7 @@ pub(crate) mod tokens;
 use std::sync::Arc;
 
 use countersign_core::limits::PAGE_ROWS_MAX;
-use countersign_core::{Caller, ClientId, Principal};
+use countersign_core::{Caller, ClientId, Door, Principal};
 use countersign_daemon::StatusFilter;
 use countersign_protocol as wire;
 use countersign_protocol::Reason;
@@ -32,10 +32,11 @@ use crate::api_error::ApiError;
 type Result<T> = std::result::Result<T, ApiError>;
 
 /// The caller of a request. `client` is the WebSocket connection, which owns what it opens.
-pub(crate) fn caller(principal: &Arc<Principal>, client: Option<&ClientId>) -> Caller {
+pub(crate) fn caller(principal: &Arc<Principal>, client: Option<&ClientId>, door: Door) -> Caller {
     Caller {
         principal: principal.clone(),
         client: client.cloned(),
+        door: Some(door),
     }
 }
 

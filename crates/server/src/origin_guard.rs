@@ -83,7 +83,9 @@ impl OriginGuard {
         {
             Ok(())
         } else {
-            Err(wrong_origin("requests from pages of other sites are refused"))
+            Err(wrong_origin(
+                "requests from pages of other sites are refused",
+            ))
         }
     }
 

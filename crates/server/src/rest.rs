@@ -23,7 +23,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use caller::{AuthenticatedCaller, AuthenticatedReader};
-pub(crate) use caller::{RequestConnection, bearer, connection, shown_token};
+pub(crate) use caller::{RequestConnection, bearer, connection, door, shown_token};
 use extract::{JsonBody, PathIds, QueryParams, WaitQuery, check_shape};
 pub(crate) use extract::{PathId, refuse_body};
 

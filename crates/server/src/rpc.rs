@@ -81,16 +81,17 @@ async fn dispatch(
             approvals::request_over_wire(service, caller, call.subscribed, params)
         },
         ResolveApproval(params) => approvals::resolve(service, caller, params.approval_id, params.body),
+        ResolveApprovals(params) => approvals::resolve_all(service, caller, params),
         DismissApproval(params) => approvals::dismiss(service, caller, params.approval_id),
         Approval(params) => approvals::load(service, &caller, params.approval_id),
         CancelApproval(params) => approvals::cancel(service, caller, params.approval_id, params.message),
         WaitApproval(params) => {
-            approvals::wait(service, &caller, params.approval_id, duration(params.timeout_ms))
+            approvals::wait_over_wire(service, &caller, params.approval_id, duration(params.timeout_ms))
         },
         Questions(params) => questions::list(service, &caller, params),
         Question(params) => questions::load(service, &caller, params.question_id),
         AskQuestion(params) => questions::ask(service, caller, params),
-        AnswerQuestion(params) => questions::answer(service, caller, params.question_id, params.body.answer),
+        AnswerQuestion(params) => questions::answer(service, caller, params.question_id, params.body),
         WaitQuestion(params) => {
             questions::wait(service, &caller, params.question_id, duration(params.timeout_ms))
         },
@@ -108,7 +109,7 @@ async fn dispatch(
         ConfigureAgent(params) => managed::configure(service, &caller, params.agent_id, params.body),
         WaitAgents(params) => managed::wait(service, &caller, params),
         Transcript(params) => managed::transcript(service, &caller, params.agent_id, params.body),
-        AgentChanges(params) => managed::diff(service, &caller, params.agent_id),
+        AgentChanges(params) => managed::diff(service, &caller, params.agent_id, params.body),
         Terminals(params) => terminals::list(service, &caller, &params.agent_id),
         TerminalOutput(params) => terminals::read(service, &caller, params.into()),
         MergeWorktree(params) => managed::merge_worktree(service, &caller, params.agent_id, params.body),

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use countersign_core::{Caller, RecordedActor};
 use countersign_daemon::{ContainmentMethod, Service};
 use countersign_protocol::{
-    AgentsAtShutdown, Containment, CreateTicketParams, HostStatus, LoginTicket, Reason,
-    RescueRecordParams, RescueResult, ShutdownParams, WebStatus,
+    AgentsAtShutdown, Containment, CreateTicketParams, DecideConfirm, HostStatus, LoginTicket,
+    Reason, RescueRecordParams, RescueResult, ShutdownParams, WebStatus,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,7 @@ pub(crate) struct ServerState {
     pub(crate) agents_alone_ms: u64,
     pub(crate) web: WebOptions,
     pub(crate) web_assets: WebAssets,
+    pub(crate) decide_confirm: DecideConfirm,
     /// The caller that wanted the agents to end with the host, if there was one.
     pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
 }
@@ -68,6 +69,7 @@ impl ServerState {
             connections: self.connections(),
             containment: containment(&self.service).await,
             database: self.database.display().to_string(),
+            decide_confirm: self.decide_confirm,
             event_sequence: overview.head.0,
             listen: self.address.map(|address| address.to_string()),
             pending_approvals: overview

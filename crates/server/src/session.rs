@@ -15,7 +15,7 @@ use countersign_core::limits::{
     AUTH_MS, CONNECTION_BYTES_MAX, CONNECTION_REQUESTS_MAX, CONNECTION_WAITS_MAX, PING_MS,
     SILENCE_MS, SLOW_READER_MS, WAIT_FRAME_BYTES_MAX,
 };
-use countersign_core::{Caller, ClientId, Rejection, Seq};
+use countersign_core::{Caller, ClientId, Door, Rejection, Seq};
 use countersign_daemon::{EventFilter, Subscription};
 use countersign_protocol::{
     AuthResult, ErrorCode, HandshakeResult, MethodName, PROTOCOL_VERSION, Raw, Reason, Request,
@@ -27,6 +27,7 @@ use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::auth::{CallerConnection, CallerIdentity, auth_required};
+use crate::convert::approvals::RowForm;
 use crate::convert::{AgentNames, IntoWire};
 use crate::events;
 use crate::ops;
@@ -51,6 +52,7 @@ struct WebSocketSession {
     connection: Arc<CallerConnection>,
     socket: WebSocket,
     client: ClientId,
+    door: Door,
     identity: Option<CallerIdentity>,
     serving: FuturesUnordered<ReplyFuture>,
     /// Requests that last until a person answers. Separate from the others, so that they take no
@@ -59,6 +61,8 @@ struct WebSocketSession {
     /// Bytes of requests since `serving` was last empty: an upper bound of what it holds now.
     served_bytes: usize,
     subscription: Option<Subscription>,
+    /// How much of large asks the subscription shows.
+    row_form: RowForm,
     last_received: Instant,
 }
 
@@ -67,6 +71,7 @@ pub(crate) async fn run(
     state: Arc<ServerState>,
     connection: Arc<CallerConnection>,
     identity: Option<CallerIdentity>,
+    door: Door,
     socket: WebSocket,
 ) {
     let Ok(client) = state.service.connected().await else {
@@ -77,11 +82,13 @@ pub(crate) async fn run(
         connection,
         socket,
         client: client.clone(),
+        door,
         identity,
         serving: FuturesUnordered::new(),
         waiting: FuturesUnordered::new(),
         served_bytes: 0,
         subscription: None,
+        row_form: RowForm::Whole,
         last_received: Instant::now(),
     };
     if let Err(SessionEnd::Close(code, reason)) = session.talk().await {
@@ -186,7 +193,7 @@ impl WebSocketSession {
             .authenticator
             .refresh_identity(&self.connection, identity)
             .await;
-        let caller = ops::caller(&identity.principal, Some(&self.client));
+        let caller = ops::caller(&identity.principal, Some(&self.client), self.door);
         log.note_principal(&caller.principal);
         if let Err(error) = refreshed {
             self.refuse(log, frame.id(), error).await?;
@@ -312,18 +319,24 @@ impl WebSocketSession {
     async fn subscribe(&mut self, caller: &Caller, call: &RpcCall<'_>) -> Result<String, ApiError> {
         caller.refuse_agents()?;
         let params = call.params::<method::Subscribe>()?;
+        let service = &self.state.service;
+        // Any kind, because the host wire's clients may name some that there are not.
         let filter = EventFilter {
             kinds: params.kinds,
-            agent: None,
+            ..ops::events::filter(service, caller, None, params.also, params.agent_id).await?
         };
-        let (overview, subscription) = self
-            .state
-            .service
-            .subscribe(caller, params.after.map(Seq), filter)
-            .await?;
-        let snapshot = ops::events::snapshot(&self.state.service, caller, overview).await?;
-        let reply = call
-            .reply::<method::Subscribe>(snapshot.into_wire(AgentNames::of(&self.state.service)))?;
+        let agent = filter.agent.clone();
+        let form = if params.brief {
+            RowForm::Brief
+        } else {
+            RowForm::Whole
+        };
+        let after = params.after.map(Seq);
+        let (overview, subscription) = service.subscribe(caller, after, filter).await?;
+        let snapshot =
+            ops::events::snapshot(service, caller, overview, agent.as_ref(), form).await?;
+        let reply = call.reply::<method::Subscribe>(snapshot.into_wire(AgentNames::of(service)))?;
+        self.row_form = form;
         // It replaces an earlier one. It begins at the snapshot's last event, so none is lost or
         // sent twice although events can be committed before the reply is sent.
         self.subscription = Some(subscription);
@@ -379,9 +392,8 @@ impl WebSocketSession {
         }
         let began = Instant::now();
         for entry in events {
-            let frame = entry.wire(|committed| {
-                events::event_frame(committed, AgentNames::of(&self.state.service))
-            });
+            let names = AgentNames::of(&self.state.service);
+            let frame = events::event_frame(&entry, names, self.row_form);
             let text = Utf8Bytes::try_from(frame)
                 .map_err(|_| SessionEnd::Close(1011, "an event is not text"))?;
             self.feed(text).await?;

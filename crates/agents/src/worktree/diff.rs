@@ -49,17 +49,22 @@ pub enum FileStatus {
 }
 
 /// What changed since the worktree was made: committed, uncommitted, and files that git does not
-/// know unless they are ignored.
-pub async fn diff(worktree: &Worktree) -> Result<WorktreeDiff, WorktreeError> {
+/// know unless they are ignored. With `path`, of one file alone.
+pub async fn diff(worktree: &Worktree, path: Option<&str>) -> Result<WorktreeDiff, WorktreeError> {
     let place = WorktreeCheckout::find(worktree).await?;
     let compared = place.compare_with(&worktree.base).await?;
     let list = call(&compared, &worktree.base, &["--raw", "--numstat", "-z"]);
     let list = list.run().await?.succeeded("compare the files")?;
-    let text = call(&compared, &worktree.base, &["--patch"]);
-    let text = text.output_bytes_max(limits::DIFF_BYTES_MAX).run().await?;
-    let text = text.succeeded("compare the files")?;
     let mut files = parse(&lossy(whole(&list.bytes, list.cut)));
     files.extend(compared.repositories.iter().cloned().map(repository));
+    files.retain(|file| path.is_none_or(|path| file.path == path));
+    if path.is_some() && files.is_empty() {
+        return Ok(WorktreeDiff::default());
+    }
+    let text = call(&compared, &worktree.base, &["--patch"]);
+    let text = text.args(path.iter().flat_map(|_| &files).flat_map(file_pathspecs));
+    let text = text.output_bytes_max(limits::DIFF_BYTES_MAX).run().await?;
+    let text = text.succeeded("compare the files")?;
     let truncated =
         compared.cut || list.cut || text.cut || files.len() > limits::WORKTREE_FILES_SHOWN;
     files.truncate(limits::WORKTREE_FILES_SHOWN);
@@ -68,6 +73,12 @@ pub async fn diff(worktree: &Worktree) -> Result<WorktreeDiff, WorktreeError> {
         files,
         truncated,
     })
+}
+
+/// Where a file is and was, for a command of git that is about it alone. Its name is no pattern.
+fn file_pathspecs(file: &DiffFile) -> Vec<String> {
+    let names = [Some(&file.path), file.from.as_ref()].into_iter().flatten();
+    names.map(|name| format!(":(top,literal){name}")).collect()
 }
 
 fn call(compared: &FileComparison, base: &str, form: &[&str]) -> GitCommand {

@@ -140,8 +140,22 @@ async fn ids_of_the_longer_kind_work_too() {
     let scratch = Scratch::with(&["init", "-q", "-b", "main", "--object-format=sha256"]);
     let made = scratch.worktree().await;
     write(Path::new(&made.path), "new", "x\n");
-    let diff = worktree::diff(&made).await.unwrap();
+    let diff = worktree::diff(&made, None).await.unwrap();
     assert_eq!(diff.files, [file("new", FileStatus::Added, 1, 0)]);
+}
+
+#[tokio::test]
+async fn one_file_is_compared_alone_and_its_name_is_no_pattern() {
+    let scratch = Scratch::new();
+    let made = scratch.worktree().await;
+    for name in ["a*", "ab"] {
+        write(Path::new(&made.path), name, "x\n");
+    }
+    let one = worktree::diff(&made, Some("a*")).await.unwrap();
+    assert_eq!(one.files, [file("a*", FileStatus::Added, 1, 0)]);
+    assert_eq!(one.text.matches("diff --git").count(), 1);
+    let none = worktree::diff(&made, Some("b")).await.unwrap();
+    assert_eq!(none, WorktreeDiff::default());
 }
 
 #[tokio::test]
@@ -270,7 +284,7 @@ async fn a_diff_shows_committed_changed_moved_and_unknown_files() {
         text,
         files,
         truncated,
-    } = worktree::diff(&made).await.unwrap();
+    } = worktree::diff(&made, None).await.unwrap();
     let expected = [
         file(".env", FileStatus::Added, 1, 0),
         file("README.md", FileStatus::Modified, 1, 0),
@@ -300,7 +314,7 @@ async fn a_diff_that_is_too_long_ends_at_a_line_and_says_so() {
         "big",
         &"a line of text\n".repeat(200_000),
     );
-    let diff = worktree::diff(&made).await.unwrap();
+    let diff = worktree::diff(&made, None).await.unwrap();
     assert_eq!(diff.files, [file("big", FileStatus::Added, 200_000, 0)]);
     assert!(diff.truncated && diff.text.ends_with("+a line of text\n"));
     assert!(diff.text.len() <= countersign_core::limits::DIFF_BYTES_MAX);
@@ -315,7 +329,7 @@ async fn changes_that_git_was_told_to_overlook_are_seen() {
     git(root, &["update-index", "--skip-worktree", "src/lib.rs"]);
     write(root, "README.md", "hidden\n");
     write(root, "src/lib.rs", "hidden\n");
-    let files = worktree::diff(&made).await.unwrap().files;
+    let files = worktree::diff(&made, None).await.unwrap().files;
     let expected = [
         file("README.md", FileStatus::Modified, 1, 1),
         file("src/lib.rs", FileStatus::Modified, 1, 2),
@@ -449,7 +463,7 @@ async fn nothing_a_repository_names_is_run() {
     let made = scratch.worktree().await;
     write(Path::new(&made.path), "README.md", "changed\n");
     write(Path::new(&made.path), "new", "x\n");
-    let files = worktree::diff(&made).await.unwrap().files;
+    let files = worktree::diff(&made, None).await.unwrap().files;
     let expected = [
         file("README.md", FileStatus::Modified, 1, 1),
         file("new", FileStatus::Added, 1, 0),

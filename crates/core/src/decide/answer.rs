@@ -19,7 +19,7 @@ use crate::event::{
 use crate::ids::{ClientId, GrantId};
 use crate::input::{ApprovalAnswer, DecisionContext, GrantDraft, ResolveApproval};
 use crate::json::Json;
-use crate::limits::OPTIONS_MAX;
+use crate::limits::{OPTIONS_MAX, TIMEOUT_MS_MAX};
 use crate::principal::{Caller, RecordedActor, Role};
 use crate::rejection::Rejection;
 use crate::state::State;
@@ -290,11 +290,10 @@ fn check_answer(
         // The host puts the input in the place of a managed agent's own, so that it must read in
         // only one way and be what tools take.
         let fits = approval.ask.request.is_none()
-            || (approval.ask.can_edit
-                && edited
-                    .parse_unique_keys()
-                    .is_some_and(|input| input.is_object()));
-        if outcome != ApprovalOutcome::Allowed || approval.ask.input.is_none() || !fits {
+            || edited
+                .parse_unique_keys()
+                .is_some_and(|input| input.is_object());
+        if outcome != ApprovalOutcome::Allowed || !approval.ask.takes_edited_input() || !fits {
             return Err(Rejection::NothingToEdit);
         }
     }
@@ -328,6 +327,8 @@ pub(super) fn answer_ending(
         message: answer.message,
         edited_input: answer.edited_input,
         stop: answer.stop,
+        door: caller.door,
+        considered_ms: answer.considered_ms.map(|ms| ms.min(TIMEOUT_MS_MAX)),
         ..ApprovalEnding::new(outcome, answer.resolution, caller.into())
     }
 }

@@ -147,6 +147,8 @@ pub(super) fn withdraw_questions(state: &State, caller: &Caller, agent: &AgentId
             outcome: QuestionOutcome::Cancelled,
             answer: "the asker is gone".to_owned(),
             by: RecordedActor::from(caller),
+            door: None,
+            considered_ms: None,
         };
         end_question(question, ending)
     });
@@ -170,6 +172,7 @@ pub(super) fn answer(
     caller: &Caller,
     id: &QuestionId,
     answer: String,
+    considered_ms: Option<u64>,
 ) -> Result<Decision, Rejection> {
     caller.refuse_observers()?;
     check_text("the answer", &answer)?;
@@ -197,6 +200,8 @@ pub(super) fn answer(
         outcome: QuestionOutcome::Answered,
         answer,
         by: RecordedActor::from(caller),
+        door: caller.door,
+        considered_ms: considered_ms.map(|ms| ms.min(TIMEOUT_MS_MAX)),
     };
     Ok(Decision::new(
         vec![end_question(question, ending)],

@@ -93,6 +93,7 @@ impl Host {
         self.presence.connected(ClientId::new(client));
         Caller {
             client: Some(ClientId::new(client)),
+            door: None,
             ..who
         }
     }
@@ -217,6 +218,7 @@ fn caller(role: Role, name: &str) -> Caller {
             key: PrincipalKey::new(name),
         }),
         client: None,
+        door: None,
     }
 }
 

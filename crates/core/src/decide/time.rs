@@ -178,6 +178,8 @@ pub(super) fn unanswered_ending() -> QuestionEnding {
         outcome: QuestionOutcome::Expired,
         answer: "nobody answered in time".to_owned(),
         by: RecordedActor::from(&Caller::host()),
+        door: None,
+        considered_ms: None,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{GrantUse, Verdict};
 use crate::ids::{AgentId, ApprovalId, ClientId, Seq, Timestamp};
 use crate::json::Json;
-use crate::principal::RecordedActor;
+use crate::principal::{Door, RecordedActor};
 
 /// What ties an ask to the connection it came through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +107,11 @@ impl Ask {
             + options
             + self.verdict.as_ref().map_or(0, |verdict| verdict.bytes())
     }
+
+    /// Whether another input can be given with an allow, and would be passed on.
+    pub(crate) fn takes_edited_input(&self) -> bool {
+        self.input.is_some() && (self.request.is_none() || self.can_edit)
+    }
 }
 
 /// See `Event::ApprovalRequested`.
@@ -155,6 +160,12 @@ pub struct ApprovalEnding {
     /// What the rules said, where they settled it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Arc<Verdict>>,
+    /// How the answer came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<Door>,
+    /// How long the ask was in front of who answered, as their screen says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
 }
 
 impl ApprovalEnding {
@@ -168,6 +179,8 @@ impl ApprovalEnding {
             edited_input: None,
             stop: false,
             verdict: None,
+            door: None,
+            considered_ms: None,
         }
     }
 }

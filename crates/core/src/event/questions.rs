@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, QuestionId, Seq, Timestamp};
-use crate::principal::RecordedActor;
+use crate::principal::{Door, RecordedActor};
 
 /// A question, exactly as it was asked. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,12 @@ pub struct QuestionEnding {
     pub answer: String,
     /// Who gave them.
     pub by: RecordedActor,
+    /// How the answer came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<Door>,
+    /// How long the question was in front of who answered, as their screen says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub considered_ms: Option<u64>,
 }
 
 /// What the end of a question means.

@@ -57,6 +57,7 @@ fn as_agent(agent: &AgentId) -> Caller {
             key: PrincipalKey::new(format!("agent:{agent}")),
         }),
         client: None,
+        door: None,
     }
 }
 
@@ -76,6 +77,7 @@ impl World {
                 question: Self::pick(&self.questions, *question)
                     .unwrap_or_else(|| QuestionId::new("unknown")),
                 answer: "that".to_owned(),
+                considered_ms: None,
             },
             FamilyStep::PromptAs(pick, whom) => Input::Managed(ManagedInput::Prompt {
                 attachments: Vec::new(),

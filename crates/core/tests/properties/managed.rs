@@ -244,6 +244,7 @@ impl World {
                     key: PrincipalKey::new(format!("agent:{agent}")),
                 }),
                 client: None,
+                door: None,
             },
             agent: Some(agent),
             tool_call: Some(format!("call {}", ask.call)),

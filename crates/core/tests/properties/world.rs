@@ -247,6 +247,7 @@ impl World {
         Caller {
             principal: Arc::new(principal(seat)),
             client,
+            door: None,
         }
     }
 
@@ -300,6 +301,7 @@ impl World {
                         .collect(),
                     approval: self.ask_id(pick),
                     answer: ApprovalAnswer {
+                        considered_ms: None,
                         resolution: ["approve", "deny", "yes", "nonsense"][option].to_owned(),
                         message: None,
                         edited_input: edit.then(|| number(9)),
@@ -335,6 +337,7 @@ impl World {
                 question: Self::pick(&self.questions, pick)
                     .unwrap_or_else(|| QuestionId::new("unknown")),
                 answer: "that".to_owned(),
+                considered_ms: None,
             },
             Call::StopAll => Input::StopAll(caller),
             Call::Notify(forged) => Input::SendNotification(SendNotification {

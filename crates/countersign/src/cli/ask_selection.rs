@@ -187,13 +187,7 @@ mod tests {
 
     #[test]
     fn the_listing_shows_each_ask_with_what_would_run() {
-        let long = HostApproval {
-            input: Some(test_rows::raw(&format!(
-                r#"{{"command":"echo {}"}}"#,
-                "x".repeat(300)
-            ))),
-            ..test_rows::approval()
-        };
+        let long = test_rows::bash(&format!("echo {}", "x".repeat(300)));
         let text = listing(&[test_rows::approval(), long]);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(

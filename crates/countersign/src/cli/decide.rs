@@ -297,6 +297,7 @@ async fn answer_question(
         question_id,
         body: AnswerBody {
             answer: args.text.join(" "),
+            considered_ms: None,
         },
     };
     let row = client.call::<method::AnswerQuestion>(&params).await?;

@@ -123,6 +123,7 @@ async fn follow(
     let params = SubscribeParams {
         after: *cursor,
         kinds: args.kinds.clone(),
+        ..SubscribeParams::default()
     };
     let subscribed = client.call::<method::Subscribe>(&params).await;
     match subscribed {

@@ -447,6 +447,7 @@ mod tests {
             input: None,
             action: "Push to main".into(),
             verdict: Some(test_rows::verdict()),
+            view: None,
             ..test_rows::approval()
         };
         let orchestrators = HostQuestion {

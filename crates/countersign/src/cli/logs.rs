@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use anstyle::Style;
 use clap::Args;
+use countersign_core::JsonMembers;
 use countersign_protocol::{
     AgentTarget, EventsParams, HostEvent, Kinds, Raw, Reason, SubscribeParams, TranscriptPart,
     TranscriptQuery, TranscriptResult, TranscriptRow, method,
@@ -19,7 +20,6 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
-use crate::render::json::JsonMembers;
 use crate::render::{decisions, escape};
 
 /// Facts after which there may be more to read.
@@ -99,8 +99,8 @@ async fn follow(
         Err(error) => return error,
     };
     let params = SubscribeParams {
-        after: None,
         kinds: Some(WAKING.map(str::to_owned).to_vec()),
+        ..SubscribeParams::default()
     };
     let subscribed = events.call::<method::Subscribe>(&params).await;
     if let Err(error) = subscribed {
@@ -253,7 +253,10 @@ async fn read(
 ) -> Result<TranscriptResult, CallError> {
     let params = AgentTarget {
         agent_id: agent.to_owned(),
-        body: TranscriptQuery { after, limit: None },
+        body: TranscriptQuery {
+            after,
+            ..TranscriptQuery::default()
+        },
     };
     client.call::<method::Transcript>(&params).await
 }

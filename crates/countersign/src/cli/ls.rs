@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::Style;
 use clap::Args;
 use countersign_protocol::{
-    AgentParams, HostAgent, HostAgentState, NoParams, Time, UsageRow, method,
+    AgentTarget, DiffQuery, HostAgent, HostAgentState, NoParams, Time, UsageRow, method,
 };
 use futures_util::future::join_all;
 use unicode_width::UnicodeWidthStr as _;
@@ -109,7 +109,10 @@ async fn count_changes(
 
 async fn changed_lines(common: &CommonArgs, agent: &HostAgent) -> Result<(u64, u64), CliError> {
     let agent_id = agent.id.clone();
-    let params = AgentParams { agent_id };
+    let params = AgentTarget {
+        agent_id,
+        body: DiffQuery::default(),
+    };
     let diff = common.call::<method::AgentChanges>(&params).await?;
     let files = diff.files.iter();
     Ok(files.fold((0, 0), |(added, removed), file| {

@@ -125,6 +125,7 @@ impl UpArgs {
             allow_hosts: names.cloned().collect(),
             agents_alone_ms: host::agents_alone_ms(&config),
             unnamed_callers: config.server.unnamed_callers,
+            decide_confirm: config.decide.confirm,
             escalation_ms: config.questions.to_person_seconds.as_ms(),
             web: self.web_options(&config)?,
             notify: notify_settings(&config, paths)?,

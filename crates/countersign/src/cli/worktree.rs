@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use countersign_protocol::{
-    AgentParams, AgentTarget, DiffFileRow, HostAgent, MergeWorktreeBody, MergedWorktree, NoParams,
+    AgentTarget, DiffFileRow, DiffQuery, HostAgent, MergeWorktreeBody, MergedWorktree, NoParams,
     RemoveWorktreeQuery, WorktreeRow, method,
 };
 use serde_json::{Value, json};
@@ -74,7 +74,10 @@ pub(crate) struct RemoveWorktreesArgs {
 pub(super) async fn diff(common: &CommonArgs, args: DiffArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let agent_id = args.agent.clone();
-    let params = AgentParams { agent_id };
+    let params = AgentTarget {
+        agent_id,
+        body: DiffQuery::default(),
+    };
     let diff = client.call::<method::AgentChanges>(&params).await?;
     if common.json {
         output::print_json(&diff)?;
@@ -280,9 +283,11 @@ mod tests {
             added: 3,
             binary: false,
             from: Some("a".into()),
+            hunks: None,
             path: "b\n".into(),
             removed: 1,
             status: "renamed".into(),
+            too_large: false,
         };
         assert_eq!(
             anstream::adapter::strip_str(&stat(&[file])).to_string(),

@@ -1,14 +1,14 @@
 //! Asks in words: the same on every screen of the terminal.
 //!
-//! Invariant: what will run comes from the input, never from what the agent says about it.
+//! What an ask means is the host's view of it (`core::AskView`), which came with the row.
 
 use std::fmt::Write as _;
 
-use countersign_core::SPAWN_TOOL;
-use countersign_protocol::{HostApproval, HostApprovalState, HostRole, Time, Who};
+use countersign_protocol::{
+    AskView, HostApproval, HostApprovalState, HostDoor, HostRole, Raw, Time, Who,
+};
 
 use crate::duration;
-use crate::render::json::{self, JsonMembers};
 use crate::render::{choices, diff, escape, rules};
 
 /// The option that always allows.
@@ -62,84 +62,39 @@ pub(crate) fn asker(
     escape::line(name).into_owned()
 }
 
-/// What would happen, in one line: from the input where there is one. A tool without one is known by
-/// its agent's words alone, which must not look like a command.
+/// What would happen, in one line, as the host says it.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    if let Some(started) = spawn_summary(row) {
-        return escape::line(&format!("SpawnAgent: {started}")).into_owned();
+    match &row.view {
+        Some(view) => view.summary.clone(),
+        // Only the reply to an asker has none. The agent's words must not look like a command.
+        None => {
+            let tool = row
+                .tool
+                .as_deref()
+                .map(|tool| format!("{tool} (unparsed): "));
+            let text = format!("{}{}", tool.unwrap_or_default(), row.action);
+            escape::line(&text).into_owned()
+        }
     }
-    if let Some(asked) = choices::summary(row) {
-        return escape::line(&asked).into_owned();
-    }
-    let text = match (&row.tool, subject(row)) {
-        (Some(tool), Some(what)) => format!("{tool}: {what}"),
-        (Some(tool), None) => format!("{tool} (unparsed): {}", row.action),
-        (None, Some(what)) => what,
-        (None, None) => row.action.clone(),
-    };
-    escape::line(&text).into_owned()
 }
 
-/// The agent that an orchestrator would start. Where it would get more than is usual, the input itself
-/// is shown instead.
-fn spawn_summary(row: &HostApproval) -> Option<String> {
-    const USUAL: [&str; 3] = ["agent", "name", "prompt"];
-    if row.tool.as_deref() != Some(SPAWN_TOOL) {
-        return None;
-    }
-    let members = JsonMembers::parse(row.input.as_ref()?.text())?;
-    let is_usual = members.0.iter().all(|(name, _)| USUAL.contains(&&**name));
-    if members.repeated().is_some() || !is_usual {
-        return None;
-    }
-    let name = members.only_text("name");
-    let name = name.map_or(String::new(), |name| format!(", as {name}"));
-    let prompt = members.only_text("prompt").unwrap_or_default();
-    Some(format!("{}{name}: {prompt}", members.only_text("agent")?))
+/// What people see of an ask, if all of it came with the row.
+fn whole_view(row: &HostApproval) -> Option<&AskView> {
+    row.view.as_ref().filter(|view| !view.cut)
 }
 
-/// What the input is about: the one word of it that says most, else all of it.
-fn subject(row: &HostApproval) -> Option<String> {
-    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
-    let raw = row.input.as_ref()?.text();
-    // With a repeated key nobody knows which value the tool takes, so none of them is shown as the
-    // subject.
-    let members = JsonMembers::parse(raw);
-    let telling = members.filter(|members| members.repeated().is_none());
-    let word = telling.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
-    Some(word.unwrap_or_else(|| raw.to_owned()))
-}
-
-fn command(row: &HostApproval) -> Option<String> {
-    JsonMembers::parse(row.input.as_ref()?.text())?.only_text("command")
-}
-
-/// What else was sent, without a second copy of the input.
+/// What else was sent.
 fn details(row: &HostApproval) -> Option<String> {
-    let text = row.details.text();
-    if text == "null" {
-        return None;
+    match whole_view(row) {
+        Some(view) => view.details_text.clone(),
+        None => shown_json(Some(&row.details)),
     }
-    let input = row.input.as_ref().map(|input| json::pretty(input.text()));
-    let members = JsonMembers::parse(text).filter(|members| members.repeated().is_none());
-    let Some(mut members) = members else {
-        return Some(json::pretty(text));
-    };
-    let before = members.0.len();
-    // Compared as laid out: other blanks between tokens do not make a copy something else.
-    members
-        .0
-        .retain(|(name, value)| name != "rawInput" || Some(json::pretty(value.get())) != input);
-    if members.0.len() == before {
-        return Some(json::pretty(text));
-    }
-    member_lines(members.0.iter())
 }
 
-/// Why what an agent says of its ask cannot be relied upon, where the host found a reason.
-fn doubt(row: &HostApproval) -> Option<String> {
-    let doubt = JsonMembers::parse(row.details.text())?.only_text("doubt")?;
-    Some(escape::line(&doubt).into_owned())
+/// JSON as it came, where its layout is too large to come with the row.
+fn shown_json(json: Option<&Raw>) -> Option<String> {
+    let text = json?.text();
+    (text != "null").then(|| escape::block(text).into_owned())
 }
 
 /// The options in one line, with the word for those that allow.
@@ -173,7 +128,7 @@ pub(crate) fn ask_fields(
     detail: FieldDetail,
 ) -> Vec<(&'static str, String)> {
     let tool = row.tool.as_deref().map(|tool| escape::line(tool).into());
-    let command = command(row).map(|command| escape::block(&command).into_owned());
+    let command = whole_view(row).and_then(|view| view.command.clone());
     let cwd = row.cwd.as_deref().map(|cwd| escape::line(cwd).into());
     let asker = asked_by(
         row.agent_name.as_deref(),
@@ -181,23 +136,28 @@ pub(crate) fn ask_fields(
         row.asked_by.as_ref(),
     );
     let owner = row.client_id.as_deref().map(escape::line);
-    let action = escape::block(&row.action).into_owned();
+    let title = match whole_view(row) {
+        Some(view) => view.title.clone(),
+        None => Some(escape::block(&row.action).into_owned()),
+    };
     // Without an input the agent's words are all there is to decide on.
     let (action, title) = match row.input {
-        None => (Some(action), None),
-        Some(_) => (None, Some(action).filter(|_| !repeats_input(row))),
+        None => (title, None),
+        Some(_) => (None, title),
     };
     let fields = present([
         ("action", action),
         ("questions", choices::questions(row)),
         ("tool", tool),
         ("command", command),
-        ("diff", diff::diff(row)),
+        (
+            "diff",
+            whole_view(row).and_then(|view| diff::edits(&view.edits)),
+        ),
         ("input", input(row, detail)),
         ("folder", cwd),
         ("rules", row.verdict.as_ref().map(rules::verdict)),
         ("warning", warning(row)),
-        ("doubt", doubt(row)),
         ("title", title),
         ("asked by", Some(asker)),
         (
@@ -253,13 +213,6 @@ fn fold(fields: &[(&'static str, String)]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Whether the agent's words for the ask are in what will run anyway.
-fn repeats_input(row: &HostApproval) -> bool {
-    let what = subject(row).unwrap_or_default();
-    let tool = row.tool.as_deref().unwrap_or_default();
-    format!("{tool} {what}").contains(row.action.trim())
-}
-
 /// That the program that asked is gone, and until when it may come back.
 fn absent_asker(row: &HostApproval, now: Time) -> Option<String> {
     let lapses_at = row.lapses_at?;
@@ -275,28 +228,14 @@ fn has_usual_options(row: &HostApproval) -> bool {
 
 /// The input: as it was sent in full; else what no other field shows of it.
 fn input(row: &HostApproval, detail: FieldDetail) -> Option<String> {
-    let raw = row.input.as_ref()?.text();
-    let members = JsonMembers::parse(raw).filter(|members| members.repeated().is_none());
-    let Some(members) = members.filter(|_| detail == FieldDetail::Folded) else {
-        return Some(json::pretty(raw));
+    let Some(view) = whole_view(row) else {
+        return shown_json(row.input.as_ref());
     };
-    let mut shown = diff::members_shown(row);
-    shown.extend(command(row).map(|_| "command"));
-    let is_shown = |name: &str| shown.contains(&name);
-    if members.0.iter().all(|(name, _)| !is_shown(name)) {
-        return Some(json::pretty(raw));
-    }
-    member_lines(members.0.iter().filter(|(name, _)| !is_shown(name)))
-}
-
-/// Members of an object, one under the other.
-fn member_lines<'m>(
-    members: impl Iterator<Item = &'m (String, Box<serde_json::value::RawValue>)>,
-) -> Option<String> {
-    let lines = members
-        .map(|(name, value)| format!("{}: {}", escape::line(name), json::pretty(value.get())));
-    let lines: Vec<String> = lines.collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    let whole = match detail {
+        FieldDetail::Full => view.input_text.as_ref(),
+        FieldDetail::Folded => None,
+    };
+    whole.or(view.rest_text.as_ref()).cloned()
 }
 
 /// The fields that have a value.
@@ -339,32 +278,7 @@ pub(crate) fn ask_state(row: &HostApproval) -> String {
 }
 
 fn warning(row: &HostApproval) -> Option<String> {
-    let input = row.input.as_ref().map_or("", |input| input.text());
-    let hidden = [
-        row.action.as_str(),
-        input,
-        row.details.text(),
-        // Decoded as well: what JSON spells as an escape in the input is a hidden character here.
-        &command(row).unwrap_or_default(),
-    ]
-    .into_iter()
-    .map(escape::hidden)
-    .sum();
-    let members = JsonMembers::parse(input);
-    let repeated = members.as_ref().and_then(JsonMembers::repeated).map(|key| {
-        format!(
-            "the input repeats the key `{}`: what runs may differ from what is shown",
-            escape::line(key)
-        )
-    });
-    let again = row.repeats.as_deref().map(|earlier| {
-        format!(
-            "this may already have run: {} allowed exactly the same, and its result is unknown",
-            escape::line(earlier)
-        )
-    });
-    let warnings = again.into_iter().chain(repeated);
-    let warnings: Vec<String> = warnings.chain(hidden_warning(hidden)).collect();
+    let warnings = &row.view.as_ref()?.warnings;
     (!warnings.is_empty()).then(|| warnings.join("\n"))
 }
 
@@ -396,6 +310,21 @@ pub(crate) fn time_with_distance(now: Time, at: Time) -> String {
     format!("{} ({at})", duration::until(now, at))
 }
 
+/// How an answer came in, and how long what it answers was looked at.
+pub(crate) fn answer_origin(door: Option<HostDoor>, considered_ms: Option<u64>) -> Option<String> {
+    let through = match door? {
+        HostDoor::Web => "on the web page",
+        HostDoor::Websocket => "over a WebSocket",
+        HostDoor::Rest => "over REST",
+        HostDoor::Socket => "over the Unix socket",
+        HostDoor::Mcp => "over MCP",
+        HostDoor::Hook => "by a hook",
+        HostDoor::Unknown => "in another way",
+    };
+    let after = considered_ms.map(|ms| format!(", {} after it was shown", duration::in_words(ms)));
+    Some(format!("answered {through}{}", after.unwrap_or_default()))
+}
+
 fn ask_history(row: &HostApproval, now: Time) -> String {
     let mut lines = vec![format!(
         "{} ago  asked (event {})",
@@ -416,9 +345,12 @@ fn ask_history(row: &HostApproval, now: Time) -> String {
             duration::times(u64::from(row.deliveries))
         ));
     }
-    if let Some(edited) = &row.edited_input {
-        lines.push(format!("input edited to:\n{}", json::pretty(edited.text())));
-    }
+    lines.extend(answer_origin(row.door, row.considered_ms));
+    let edited = match whole_view(row) {
+        Some(view) => view.edited_text.clone(),
+        None => shown_json(row.edited_input.as_ref()),
+    };
+    lines.extend(edited.map(|edited| format!("input edited to:\n{edited}")));
     lines.join("\n")
 }
 
@@ -436,11 +368,17 @@ mod tests {
     fn an_ask_shows_what_will_run_first_and_folds_the_rest() {
         let row = HostApproval {
             deadline: Some(Time(1_800_000_000)),
-            input: Some(test_rows::raw(
-                r#"{"command":"cargo test --workspace","timeout":5}"#,
-            )),
             verdict: Some(test_rows::verdict()),
-            details: test_rows::raw(r#"{"kind":"execute","locations":[]}"#),
+            view: Some(AskView {
+                command: Some("cargo test --workspace".into()),
+                details_text: Some("{\n  \"kind\": \"execute\",\n  \"locations\": []\n}".into()),
+                input_text: Some(
+                    "{\n  \"command\": \"cargo test --workspace\",\n  \"timeout\": 5\n}".into(),
+                ),
+                rest_text: Some("timeout: 5".into()),
+                title: Some("Run the tests".into()),
+                ..AskView::default()
+            }),
             ..test_rows::approval()
         };
         let first = [
@@ -478,91 +416,59 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_shown_twice_and_every_member_of_the_input_once() {
-        let folded = |row: &HostApproval| ask_fields(row, Time(0), FieldDetail::Folded);
-        let named = |row: &HostApproval, name: &str| {
-            let found = folded(row).into_iter().find(|(own, _)| *own == name);
-            found.map(|(_, text)| text)
-        };
-        let plain = HostApproval {
-            action: "cargo test --workspace".into(),
+    fn a_row_whose_view_was_cut_still_shows_all_that_was_sent() {
+        let row = HostApproval {
+            details: test_rows::raw(r#"{"kind":"execute"}"#),
+            edited_input: Some(test_rows::raw(r#"{"command":"true"}"#)),
+            view: test_rows::approval().view.map(|view| AskView {
+                cut: true,
+                warnings: vec!["odd".to_owned()],
+                command: None,
+                ..view
+            }),
             ..test_rows::approval()
         };
+        let full = ask_fields(&row, Time(1_000_000), FieldDetail::Full);
         assert_eq!(
-            (named(&plain, "title"), named(&plain, "input")),
-            (None, None)
+            texts(&full),
+            [
+                ("tool", "Bash"),
+                ("input", r#"{"command":"cargo test --workspace"}"#),
+                ("warning", "odd"),
+                ("title", "Run the tests"),
+                ("asked by", "agent builder, as builder (agent)"),
+                ("state", "pending"),
+                ("id", "approval-aaaa11112222"),
+                ("details", r#"{"kind":"execute"}"#),
+                ("digest", "sha256:d1gest"),
+                (
+                    "history",
+                    "0s ago  asked (event 7)\ninput edited to:\n{\"command\":\"true\"}"
+                ),
+            ]
         );
-        let edit = HostApproval {
-            tool: Some("Edit".into()),
-            input: Some(test_rows::raw(
-                r#"{"file_path":"/a","path":"/b","old_string":"x","new_string":"y","content":"z"}"#,
-            )),
-            ..test_rows::approval()
+        assert_eq!(summary(&row), "Bash: cargo test --workspace");
+        let reply = HostApproval {
+            action: "l\u{202e}s".into(),
+            view: None,
+            ..row
         };
-        assert_eq!(named(&edit, "diff").unwrap(), "/a\n-x\n+y");
-        assert_eq!(
-            named(&edit, "input").unwrap(),
-            "path: \"/b\"\ncontent: \"z\""
-        );
-        let twice = HostApproval {
-            input: Some(test_rows::raw(r#"{"command":"ls","command":"rm"}"#)),
-            ..test_rows::approval()
-        };
-        assert!(named(&twice, "input").unwrap().contains("rm"));
+        assert_eq!(summary(&reply), r"Bash (unparsed): l\u{202e}s");
+    }
+
+    #[test]
+    fn an_ask_without_an_input_shows_its_agents_words_first() {
         let words = HostApproval {
             input: None,
+            view: Some(AskView {
+                summary: "Bash (unparsed): Run the tests".into(),
+                title: Some("Run the tests".into()),
+                ..AskView::default()
+            }),
             ..test_rows::approval()
         };
-        assert_eq!(folded(&words)[0], ("action", "Run the tests".to_owned()));
-    }
-
-    #[test]
-    fn a_copy_of_the_input_is_not_shown_twice_and_another_is() {
-        let with = |details: &str| HostApproval {
-            details: test_rows::raw(details),
-            ..test_rows::approval()
-        };
-        let same = r#"{"kind":"execute","rawInput":{ "command" : "cargo test --workspace" }}"#;
-        assert_eq!(details(&with(same)).unwrap(), r#"kind: "execute""#);
-        let other = r#"{"rawInput":{"command":"rm"}}"#;
-        assert!(details(&with(other)).unwrap().contains("rm"));
-    }
-
-    #[test]
-    fn the_summary_shows_the_command_and_not_the_story() {
-        assert_eq!(
-            summary(&test_rows::approval()),
-            "Bash: cargo test --workspace"
-        );
-        let twice = HostApproval {
-            input: Some(test_rows::raw(r#"{"command":"ls","command":"rm"}"#)),
-            ..test_rows::approval()
-        };
-        assert_eq!(summary(&twice), r#"Bash: {"command":"ls","command":"rm"}"#);
-        assert!(warning(&twice).is_some());
-        let unknown = HostApproval {
-            action: "ls".into(),
-            input: None,
-            ..test_rows::approval()
-        };
-        assert_eq!(summary(&unknown), "Bash (unparsed): ls");
-    }
-
-    #[test]
-    fn an_agent_to_be_started_is_told_in_words_unless_there_is_more_to_it() {
-        let with = |input: &str| HostApproval {
-            tool: Some(SPAWN_TOOL.into()),
-            input: Some(test_rows::raw(input)),
-            ..test_rows::approval()
-        };
-        let usual = with(r#"{"agent":"codex","name":"fixer","prompt":"Fix it"}"#);
-        assert_eq!(summary(&usual), "SpawnAgent: codex, as fixer: Fix it");
-        let more = with(r#"{"agent":"codex","prompt":"x","env":{"A":"b"}}"#);
-        assert!(
-            summary(&more).contains(r#""env":{"A":"b"}"#),
-            "{}",
-            summary(&more)
-        );
+        let folded = ask_fields(&words, Time(0), FieldDetail::Folded);
+        assert_eq!(folded[0], ("action", "Run the tests".to_owned()));
     }
 
     #[test]
@@ -613,6 +519,27 @@ mod tests {
             ..test_rows::approval()
         };
         assert_eq!(ask_state(&row), "denied (deny) by ada: not on Fridays");
+    }
+
+    #[test]
+    fn the_history_says_how_an_answer_came_in() {
+        let row = HostApproval {
+            state: "allowed".into(),
+            resolved_at: Some(Time(2_000_000)),
+            resolved_by: Some(test_rows::who("ada", "operator")),
+            door: Some(HostDoor::Web),
+            considered_ms: Some(4_000),
+            ..test_rows::approval()
+        };
+        assert_eq!(
+            ask_history(&row, Time(3_000_000)),
+            "2s ago  asked (event 7)\n1s ago  allowed by ada\nanswered on the web page, 4 seconds after it was shown"
+        );
+        assert_eq!(
+            answer_origin(Some(HostDoor::Socket), None).as_deref(),
+            Some("answered over the Unix socket")
+        );
+        assert_eq!(answer_origin(None, Some(1)), None);
     }
 
     #[test]

@@ -75,16 +75,6 @@ fn range<T: Display>(least: Option<&T>, most: Option<&T>) -> Option<String> {
     }
 }
 
-/// What an ask wants to know, in one line.
-pub(crate) fn summary(row: &HostApproval) -> Option<String> {
-    let first = row.questions.first()?;
-    let more = match row.questions.len() - 1 {
-        0 => String::new(),
-        more => format!(" (and {more} more)"),
-    };
-    Some(format!("asks you: {}{more}", first.question))
-}
-
 /// What a text answers: the choices it names by number or label, else the text itself. An empty text
 /// leaves an optional question without an answer.
 pub(crate) fn parse_answer(asked: &HostChoiceQuestion, text: &str) -> Result<Vec<String>, String> {
@@ -185,7 +175,6 @@ mod tests {
             "1. Which store?\n   1  SQLite: one file\n   2  Postgres\n   \
              choose one, or answer in your own words"
         );
-        assert_eq!(summary(&row).unwrap(), "asks you: Which store?");
     }
     #[test]
     fn an_optional_question_can_be_left_empty() {

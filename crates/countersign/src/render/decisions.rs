@@ -50,12 +50,9 @@ fn resolved(row: &HostApproval) -> String {
         text.extend([" by ", &decider(row)]);
     }
     text.extend([": ", &approvals::summary(row)]);
-    if let Some(edited) = &row.edited_input {
-        let instead = HostApproval {
-            input: Some(edited.clone()),
-            ..row.clone()
-        };
-        text.extend(["\nwith another input: ", &approvals::summary(&instead)]);
+    let edited = row.view.as_ref();
+    if let Some(instead) = edited.and_then(|view| view.edited_summary.as_deref()) {
+        text.extend(["\nwith another input: ", instead]);
     }
     if let Some(message) = &row.message {
         text.extend(["\nmessage: ", message]);
@@ -132,7 +129,7 @@ fn killed(event: &Stopped) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::{HostVerdict, Time};
+    use countersign_protocol::{AskView, HostVerdict, Time};
 
     use super::*;
     use crate::test_rows;
@@ -169,6 +166,10 @@ mod tests {
         let edited = HostApproval {
             edited_input: Some(test_rows::raw(r#"{"command":"cargo test -p core"}"#)),
             message: Some("only core".into()),
+            view: allowed.view.clone().map(|view| AskView {
+                edited_summary: Some("Bash: cargo test -p core".into()),
+                ..view
+            }),
             ..allowed.clone()
         };
         assert_eq!(

@@ -96,6 +96,7 @@ fn history(row: &HostQuestion, now: Time) -> String {
     if let Some(at) = row.ended_at {
         lines.push(format!("{} ago  {}", duration::age(now, at), state(row)));
     }
+    lines.extend(approvals::answer_origin(row.door, row.considered_ms));
     lines.join("\n")
 }
 

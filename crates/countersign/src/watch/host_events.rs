@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use countersign_protocol::{HostEvent, HostQuestionState, Who};
+use countersign_protocol::{HostApproval, HostEvent, HostQuestionState, Who};
 
 use super::screen::WatchScreen;
 use crate::render::decisions;
@@ -34,13 +34,22 @@ fn changed_question(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
     Some(InboxItem::question(row))
 }
 
+/// An ask that ended. Its event has only the line that names it, so the rest stays as it was shown.
+fn ended_ask(screen: &WatchScreen, payload: &str) -> Option<InboxItem> {
+    let mut row: HostApproval = serde_json::from_str(payload).ok()?;
+    let shown = screen.find_ask(&row.id).and_then(|ask| ask.view.clone());
+    if row.view.as_ref().is_some_and(|view| view.cut) {
+        row.view = shown.or(row.view);
+    }
+    Some(InboxItem::ask(row))
+}
+
 /// Takes in an event; most change nothing here.
 pub(super) fn apply_event(screen: &mut WatchScreen, event: &HostEvent, now: Instant) {
     let payload = event.payload.text();
     let item = match event.kind.as_str() {
-        "approval.requested" | "approval.resolved" => {
-            serde_json::from_str(payload).map(InboxItem::ask).ok()
-        }
+        "approval.requested" => serde_json::from_str(payload).map(InboxItem::ask).ok(),
+        "approval.resolved" => ended_ask(screen, payload),
         "question.asked" => serde_json::from_str(payload).map(InboxItem::question).ok(),
         "question.ended" | "question.escalated" => changed_question(screen, payload),
         decisions::NOTE => InboxItem::note(event.clone()),

@@ -25,13 +25,8 @@ fn screen(start: Instant) -> WatchScreen {
 
 /// The same with an ask of more lines than a small screen has.
 fn long_screen(start: Instant) -> WatchScreen {
-    let command = ["true"; 10].join("\\n");
     let mut screen = screen(start);
-    let input = test_rows::raw(&format!("{{\"command\":\"{command}\"}}"));
-    let row = HostApproval {
-        input: Some(input),
-        ..test_rows::approval()
-    };
+    let row = test_rows::bash(&["true"; 10].join("\n"));
     screen.update_item(InboxItem::ask(row), start);
     screen
 }
@@ -89,15 +84,8 @@ r reply   v view all   PgUp/PgDn scroll   q quit
 fn a_long_command_is_broken_with_a_mark_and_scrolled() {
     let start = Instant::now();
     let mut screen = WatchScreen::new(start, Time(1_000_000));
-    let command = format!("echo {}\\nrm -rf x", "0123456789".repeat(5));
-    let input = Some(test_rows::raw(&format!("{{\"command\":\"{command}\"}}")));
-    screen.update_item(
-        InboxItem::ask(HostApproval {
-            input,
-            ..test_rows::approval()
-        }),
-        start,
-    );
+    let command = format!("echo {}\nrm -rf x", "0123456789".repeat(5));
+    screen.update_item(InboxItem::ask(test_rows::bash(&command)), start);
     let expected = "\
 countersign  asks: 1  questions: 0  con…
 > aaaa1111  ask         0s  builder    …

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use countersign_protocol::{BypassRow, HostQuestion, RuleProblem, Time};
+use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
 
 use crate::notes;
 use crate::render::approvals::{self, FieldDetail};
@@ -168,6 +168,15 @@ impl WatchScreen {
         }
     }
 
+    /// The ask as it is known here.
+    pub(super) fn find_ask(&self, id: &str) -> Option<&HostApproval> {
+        let found = self.items.iter().find(|item| item.id() == id)?;
+        match &found.content {
+            InboxContent::Ask(row) => Some(row),
+            InboxContent::Question(_) | InboxContent::Note(_) => None,
+        }
+    }
+
     /// Takes in everything that is open, after a new connection.
     pub(super) fn replace_items(&mut self, open: Vec<InboxItem>, now: Instant) {
         let ids: BTreeSet<&str> = open.iter().map(InboxItem::id).collect();
@@ -321,7 +330,7 @@ impl WatchScreen {
 mod tests {
     use std::time::Duration;
 
-    use countersign_protocol::{HostApproval, HostApprovalState};
+    use countersign_protocol::HostApprovalState;
 
     use super::*;
     use crate::test_rows;

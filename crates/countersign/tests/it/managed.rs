@@ -439,6 +439,23 @@ async fn an_agent_lives_its_managed_life_over_rest() {
     let (status, page) = send("GET", "transcript?limit=1", Value::Null).await;
     let parts = page["parts"].as_array().unwrap().len();
     assert_eq!((status, parts, &page["more"]), (200, 1, &json!(true)));
+    assert_eq!(page.get("first"), None);
+    let (_, whole) = send("GET", "transcript", Value::Null).await;
+    let mut backward: Vec<Value> = Vec::new();
+    let mut query = "transcript?from_end=true&limit=1".to_owned();
+    while backward.len() < whole["parts"].as_array().unwrap().len() {
+        let (_, mut page) = send("GET", &query, Value::Null).await;
+        query = format!("transcript?before={}&limit=1", page["first"]);
+        backward.insert(0, page["parts"][0].take());
+    }
+    assert_eq!(json!(backward), whole["parts"]);
+    let (_, page) = send("GET", "transcript?from_end=true&limit=1000", Value::Null).await;
+    assert_eq!(
+        (page.get("first"), &page["parts"], &page["next"]),
+        (None, &whole["parts"], &whole["next"])
+    );
+    let (status, _) = send("GET", "transcript?after=1&before=9", Value::Null).await;
+    assert_eq!(status, 400);
     let (status, refused) = send("GET", "diff", Value::Null).await;
     assert_eq!(
         (status, &refused["error"]["reason"]),

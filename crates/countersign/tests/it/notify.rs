@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::receiver::Receiver;
+use crate::agent::Agent;
 use crate::host::{CRASH_AT, Host, command, poll};
 use crate::http::{Rest, http};
 use crate::wire::Wire;
@@ -136,9 +137,14 @@ async fn an_address_in_a_message_denies_its_ask_once_and_nothing_else() {
     // Nor does it work for another ask.
     let moved = http(&host.address, "POST", &path.replace(&id, &other), &[], "").await;
     assert_eq!(moved.refusal(), (404, "unknown_path".to_owned()));
+    // An agent that read the message is an agent all the same.
+    let mut wire = Wire::operator(&host).await;
+    let mut agent = Agent::connected(&host, &mut wire, "coder").await;
+    let request = json!({ "method": "POST", "path": path, "headers": [], "body": null });
+    let refused = agent.http(&host.address, request).await;
+    assert_eq!(refused["status"], 403, "{refused}");
     let denied = http(&host.address, "POST", path, &[], "").await;
     assert_eq!((denied.status, denied.body.as_str()), (200, "denied\n"));
-    let mut wire = Wire::operator(&host).await;
     let ended = wire.ok("host.approval", json!({ "approval_id": id })).await;
     assert_eq!(ended["resolution"], "deny");
     assert_eq!(

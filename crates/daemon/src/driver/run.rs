@@ -328,6 +328,7 @@ fn agent_caller(agent: &AgentId, name: &str) -> Caller {
     Caller {
         principal: Arc::new(principal),
         client: None,
+        door: None,
     }
 }
 

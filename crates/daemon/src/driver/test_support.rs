@@ -424,6 +424,7 @@ impl TestRun {
             caller: Caller {
                 principal: Arc::new(principal),
                 client: None,
+                door: None,
             },
             ask_timeout_ms: None,
             connection: self.connection.clone(),

@@ -120,6 +120,7 @@ impl World {
                 key: PrincipalKey::new("lead"),
             }),
             client: None,
+            door: None,
         };
         let ask = ApprovalId::new("spawn");
         self.feed(Input::RequestApproval(Box::new(AskRequest {

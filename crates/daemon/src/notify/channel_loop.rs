@@ -78,7 +78,7 @@ impl ChannelLoop {
     fn read_events(&self) -> Subscription {
         let filter = EventFilter {
             kinds: Some(KINDS_READ.map(str::to_owned).to_vec()),
-            agent: None,
+            ..EventFilter::default()
         };
         self.service.read_events_after(self.state.cursor, filter)
     }

@@ -107,7 +107,7 @@ impl Service {
         }
         let filter = EventFilter {
             kinds: Some(ASK_EVENTS.map(str::to_owned).to_vec()),
-            agent: None,
+            ..EventFilter::default()
         };
         let mut events = self.read_events_after(self.head(), filter);
         loop {

@@ -262,7 +262,7 @@ impl PendingAsk {
 }
 
 /// Everything open that has a tool, oldest first: what came first is first to use a grant.
-fn open_asks(view: StateView<'_>) -> Vec<Arc<Ask>> {
+pub(super) fn open_asks(view: StateView<'_>) -> Vec<Arc<Ask>> {
     let mut open: Vec<_> = view
         .state
         .open_approvals()

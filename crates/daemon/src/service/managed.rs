@@ -6,8 +6,8 @@ use countersign_agents::{catalog, protocols};
 use countersign_core::event::{SpawnOptions, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
-    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, CommittedEvent, Event, Input, ManagedAgent,
-    ManagedInput, OpenCounts, Rejection, RunState, Seq, SpawnAgent, State, Timestamp,
+    Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, Event, Input, ManagedAgent, ManagedInput,
+    OpenCounts, Rejection, RunState, Seq, SpawnAgent, State, Timestamp,
 };
 use countersign_store::{EventHistory, EventQuery, StoreError};
 
@@ -77,6 +77,8 @@ pub struct SpawnRequest {
 /// A part of an agent's story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranscriptPage {
+    /// The first part, if there are earlier ones and it was read backward.
+    pub first: Option<Seq>,
     /// What was said, in order, each with its place in the log.
     pub parts: Vec<(Seq, Timestamp, TranscriptAdded)>,
     /// The cursor for what comes after.
@@ -235,7 +237,7 @@ impl Service {
     async fn until_ended(&self, caller: &Caller) -> ServiceResult<()> {
         let filter = EventFilter {
             kinds: Some(vec!["agent.exited".to_owned()]),
-            agent: None,
+            ..EventFilter::default()
         };
         // Subscribed before the first look: an exit between the two is still read.
         let mut events = self.read_events_after(self.head(), filter);
@@ -404,7 +406,7 @@ impl Service {
     ) -> ServiceResult<Vec<(Agent, OpenCounts)>> {
         let filter = EventFilter {
             kinds: Some(PROGRESS_EVENTS.map(str::to_owned).to_vec()),
-            agent: None,
+            ..EventFilter::default()
         };
         let mut events = self.read_events_after(self.head(), filter);
         loop {
@@ -422,28 +424,29 @@ impl Service {
         &self,
         caller: &Caller,
         agent: AgentId,
-        after: Option<Seq>,
+        range: TranscriptRange,
         limit: usize,
     ) -> ServiceResult<TranscriptPage> {
         self.load_agent(caller, agent.clone()).await?;
         let query = EventQuery {
-            after,
             kinds: Some(vec!["transcript.added".to_owned()]),
             agent: Some(agent),
-            limit: limit.saturating_add(1),
-            ..EventQuery::default()
+            limit,
+            ..range.query()
         };
-        let (mut found, more) = self
+        let (found, more, has_earlier) = self
             .history(move |history| {
                 let found = history.events(&query)?;
-                let more = found.len() > limit || is_followed(history, &query, &found)?;
-                Ok((found, more))
+                let first = found.first().map(|first| first.seq);
+                let last = found.last().map(|last| last.seq);
+                let more = is_followed(history, &query, last)?;
+                let is_backward = matches!(range, TranscriptRange::Before(_));
+                let has_earlier = is_backward && is_preceded(history, &query, first)?;
+                Ok((found, more, has_earlier))
             })
             .await?;
-        found.truncate(limit);
-        let next = found
-            .last()
-            .map_or(after.unwrap_or_default(), |last| last.seq);
+        let first = found.first().map(|first| first.seq);
+        let next = found.last().map(|last| last.seq);
         let parts = found.into_iter().filter_map(|committed| {
             let Event::TranscriptAdded(added) = committed.event else {
                 return None;
@@ -452,9 +455,43 @@ impl Service {
         });
         Ok(TranscriptPage {
             parts: parts.collect(),
-            next,
+            first: first.filter(|_| has_earlier),
+            next: next.unwrap_or_else(|| range.start()),
             more,
         })
+    }
+}
+
+/// Which way a transcript is read, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TranscriptRange {
+    /// Forward; from the beginning if there is no cursor.
+    After(Option<Seq>),
+    /// Backward; from the end if there is no cursor.
+    Before(Option<Seq>),
+}
+
+impl TranscriptRange {
+    fn query(self) -> EventQuery {
+        match self {
+            Self::After(after) => EventQuery {
+                after,
+                ..EventQuery::default()
+            },
+            Self::Before(before) => EventQuery {
+                before,
+                newest: true,
+                ..EventQuery::default()
+            },
+        }
+    }
+
+    /// Where a reader continues that found nothing.
+    fn start(self) -> Seq {
+        match self {
+            Self::After(after) => after.unwrap_or_default(),
+            Self::Before(_) => Seq::default(),
+        }
     }
 }
 
@@ -462,17 +499,36 @@ impl Service {
 fn is_followed(
     history: &dyn EventHistory,
     query: &EventQuery,
-    page: &[CommittedEvent],
+    last: Option<Seq>,
 ) -> Result<bool, StoreError> {
-    let Some(last) = page.last() else {
+    let Some(last) = last else {
         return Ok(false);
     };
     let after = EventQuery {
-        after: Some(last.seq),
+        after: Some(last),
+        before: None,
+        newest: false,
         limit: 1,
         ..query.clone()
     };
     Ok(!history.events(&after)?.is_empty())
+}
+
+/// The same for what is before a page.
+fn is_preceded(
+    history: &dyn EventHistory,
+    query: &EventQuery,
+    first: Option<Seq>,
+) -> Result<bool, StoreError> {
+    let Some(first) = first else {
+        return Ok(false);
+    };
+    let before = EventQuery {
+        before: Some(first),
+        limit: 1,
+        ..query.clone()
+    };
+    Ok(!history.events(&before)?.is_empty())
 }
 
 type Agents = Vec<(Agent, OpenCounts)>;

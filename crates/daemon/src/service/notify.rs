@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::{
-    Approval, ApprovalAnswer, Caller, ClientId, DENY, Json, Principal, PrincipalKey, Rejection,
-    Role, Timestamp, TokenId,
+    Approval, ApprovalAnswer, Caller, ClientId, DENY, Door, Json, Principal, PrincipalKey,
+    Rejection, Role, Timestamp, TokenId,
 };
 use countersign_notify::PushSubscription;
 use tokio::sync::oneshot;
@@ -92,6 +92,7 @@ impl Service {
                 key: PrincipalKey::new(format!("notify:{channel}")),
             }),
             client: None,
+            door: Some(Door::Rest),
         };
         let found = self.load_approval(&caller, id.clone()).await?;
         // An ask could count `deny` among its approving options.

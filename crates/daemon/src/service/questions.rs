@@ -29,11 +29,13 @@ impl Service {
         caller: Caller,
         id: QuestionId,
         answer: String,
+        considered_ms: Option<u64>,
     ) -> ServiceResult<Question> {
         let input = Input::AnswerQuestion {
             caller: caller.clone(),
             question: id.clone(),
             answer: answer.clone(),
+            considered_ms,
         };
         match self.submit(input).await {
             Err(ServiceError::Rejected(Rejection::UnknownQuestion(_))) => {

@@ -5,9 +5,10 @@
 //! about what people want.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use countersign_core::event::{ApprovalOutcome, Effect};
-use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::limits::{OPEN_ASKS_TRIED_MAX, PAGE_ROWS_MAX};
 use countersign_core::{Approval, ApprovalId, Caller, RecordedActor, Role, Timestamp};
 use countersign_rules::{RuleSet, Verdict};
 use countersign_store::{ApprovalQuery, EventHistory, StatusFilter, StoreError};
@@ -16,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::gate::{AskFacts, AssessedAsk};
 use crate::rulebook::Rulebook;
 
+use super::judgement::open_asks;
 use super::rules::parse_rule;
 use super::{Service, ServiceResult};
 
@@ -49,6 +51,8 @@ pub struct BacktestReport {
     pub already_settled_by_rules: usize,
     /// Asks that ended in any other way, or of which no rule can speak.
     pub skipped_by_others: usize,
+    /// Open asks that would end with the rule if it were made now, oldest first.
+    pub would_settle: Vec<ApprovalId>,
 }
 
 /// A decision that a rule would have made otherwise.
@@ -92,8 +96,31 @@ impl Service {
         rules.insert(parse_rule(effect, &rule)?);
         let rulebook = self.shared.rulebook.clone();
         let limit = limit.unwrap_or(ASKS_READ).min(ASKS_READ_MAX);
-        self.history(move |history| backtest(history, &rulebook, &rules, limit))
-            .await
+        let rules = Arc::new(rules);
+        let would_settle = self.find_settled_by(rules.clone()).await?;
+        let report = self
+            .history(move |history| backtest(history, &rulebook, &rules, limit))
+            .await?;
+        Ok(BacktestReport {
+            would_settle,
+            ..report
+        })
+    }
+
+    /// The open asks that one more rule would settle.
+    async fn find_settled_by(&self, rules: Arc<RuleSet>) -> ServiceResult<Vec<ApprovalId>> {
+        let mut open = self.read(open_asks).await?;
+        open.truncate(OPEN_ASKS_TRIED_MAX);
+        let facts: Vec<AskFacts> = open.iter().map(|ask| self.open_ask_facts(ask)).collect();
+        let settled = self.read_rules(move |rulebook| {
+            let asks = open.iter().zip(&facts).filter(|(ask, facts)| {
+                let alone = AssessedAsk::assess(rulebook, facts).judge_by(&rules);
+                would_settle(ask.verdict.as_deref(), &alone)
+            });
+            asks.map(|(ask, _)| ask.id.clone()).collect()
+        });
+        // Nothing if the rules cannot be read: then no rule settles anything.
+        Ok(settled.await.unwrap_or_default())
     }
 
     /// Rules that were always applied by hand, and never against.
@@ -234,6 +261,23 @@ impl BacktestReport {
             });
         }
     }
+}
+
+/// Whether an open ask would end if a rule were added to those that left it open. `alone` is what the
+/// new rule says without the others.
+fn would_settle(others: Option<&Verdict>, alone: &Verdict) -> bool {
+    if alone.effect == Effect::Deny {
+        return is_settled(alone);
+    }
+    let Some(others) = others.filter(|others| others.parts.len() == alone.parts.len()) else {
+        return false;
+    };
+    let mut parts = others.parts.iter().zip(&alone.parts);
+    parts.all(|(other, new)| {
+        let is_left_open = other.effect == Effect::Ask && other.rule.is_none() && !other.floor;
+        other.subject == new.subject
+            && (other.effect == Effect::Allow || is_left_open && new.effect == Effect::Allow)
+    })
 }
 
 /// Whether the rule settles it. The floor denies without any rule, and that is not its work.

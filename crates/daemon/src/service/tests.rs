@@ -20,6 +20,7 @@ fn caller(role: Role, name: &str) -> Caller {
             key: PrincipalKey::new(name),
         }),
         client: None,
+        door: None,
     }
 }
 

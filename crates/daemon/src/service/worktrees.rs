@@ -24,10 +24,15 @@ pub struct CatalogEntry {
 /// Worktrees and the catalog.
 impl Service {
     /// What an agent changed since its worktree was made.
-    pub async fn agent_diff(&self, caller: &Caller, agent: AgentId) -> ServiceResult<WorktreeDiff> {
+    pub async fn agent_diff(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        path: Option<&str>,
+    ) -> ServiceResult<WorktreeDiff> {
         caller.refuse_agents()?;
         let (_, worktree) = self.load_worktree(agent).await?;
-        let diff = worktree::diff(&worktree).await;
+        let diff = worktree::diff(&worktree, path).await;
         diff.map_err(|error| failed(&error))
     }
 

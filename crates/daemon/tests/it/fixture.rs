@@ -96,6 +96,7 @@ fn caller(role: Role, name: &str) -> Caller {
             key: PrincipalKey::new(name),
         }),
         client: None,
+        door: None,
     }
 }
 

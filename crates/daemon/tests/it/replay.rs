@@ -50,6 +50,37 @@ async fn a_backtest_counts_what_people_decided_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_backtest_names_the_open_asks_that_the_rule_would_settle_with_the_others() {
+    let host = Host::start().await;
+    host.service
+        .add_grant(ann(), draft(Effect::Allow, "Bash(git log:*)"))
+        .await
+        .unwrap();
+    host.service
+        .add_grant(ann(), draft(Effect::Ask, "Bash(git status --long:*)"))
+        .await
+        .unwrap();
+    let mut ids = Vec::new();
+    for command in [
+        "git status",
+        "git status && git log",
+        "git status && make",
+        "git status --long",
+    ] {
+        ids.push(host.asks("bot", command).await.ask.id.clone());
+    }
+    let would_settle = async |effect| {
+        let rule = "Bash(git status:*)".to_owned();
+        let ann = ann();
+        let test = host.service.backtest_rule(&ann, rule, effect, None);
+        test.await.unwrap().would_settle
+    };
+    assert_eq!(would_settle(Effect::Allow).await, ids[..2]);
+    assert_eq!(would_settle(Effect::Deny).await, ids);
+    assert_eq!(would_settle(Effect::Ask).await, []);
+}
+
+#[tokio::test]
 async fn a_backtest_reaches_past_large_asks() {
     let host = Host::start().await;
     let decide = async |asked: AskRequest, resolution: &str| {

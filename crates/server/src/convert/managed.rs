@@ -6,9 +6,7 @@ use countersign_core::event::{
 };
 use countersign_core::{ManagedAgent, Turn};
 use countersign_daemon::catalog::ResolvedAgent;
-use countersign_daemon::{
-    CatalogEntry, FileStatus, MergeOutcome, TranscriptPage, WorktreeDiff, WorktreeOutcome,
-};
+use countersign_daemon::{CatalogEntry, MergeOutcome, TranscriptPage, WorktreeOutcome};
 use countersign_protocol as wire;
 
 use super::{AgentNames, name_of, raw, time};
@@ -117,6 +115,7 @@ pub(super) fn transcript(page: &TranscriptPage) -> wire::TranscriptResult {
             turn: added.turn,
         });
     wire::TranscriptResult {
+        first: page.first.map(|seq| seq.0),
         more: page.more,
         next: page.next.0,
         parts: parts.collect(),
@@ -168,34 +167,6 @@ pub(crate) fn tool_status(status: ToolStatus) -> &'static str {
         ToolStatus::Completed => "completed",
         ToolStatus::Failed => "failed",
         ToolStatus::Unknown => "unknown",
-    }
-}
-
-pub(super) fn diff(diff: &WorktreeDiff) -> wire::AgentDiff {
-    let files = diff.files.iter().map(|file| wire::DiffFileRow {
-        added: file.added,
-        binary: file.binary,
-        from: file.from.clone(),
-        path: file.path.clone(),
-        removed: file.removed,
-        status: file_status_name(file.status).to_owned(),
-    });
-    wire::AgentDiff {
-        files: files.collect(),
-        text: diff.text.clone(),
-        truncated: diff.truncated,
-    }
-}
-
-fn file_status_name(status: FileStatus) -> &'static str {
-    match status {
-        FileStatus::Added => "added",
-        FileStatus::Deleted => "deleted",
-        FileStatus::Renamed => "renamed",
-        FileStatus::TypeChanged => "type_changed",
-        FileStatus::Repository => "repository",
-        // Git may have more kinds of change; in each of them the file is different.
-        _ => "modified",
     }
 }
 

@@ -12,7 +12,8 @@ use countersign_protocol::{
     HostVerdictPart, MinedRule, RuleCandidate, RuleProblem, RuleScope, RulesResult,
 };
 
-use super::{AgentNames, name_of, outcome, time, who};
+use super::approvals::outcome;
+use super::{AgentNames, name_of, time, who};
 use crate::ops::rules::RuleAdvice;
 
 fn effect(effect: Effect) -> HostEffect {
@@ -194,6 +195,11 @@ pub(super) fn backtest(result: &BacktestReport) -> BacktestResult {
         examined: result.examined,
         settled: result.settled,
         skipped_by_others: result.skipped_by_others,
+        would_settle: result
+            .would_settle
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 

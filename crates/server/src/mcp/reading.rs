@@ -75,6 +75,7 @@ async fn page(
     let query = TranscriptQuery {
         after,
         limit: u64::try_from(PAGE_ROWS_MAX).ok(),
+        ..TranscriptQuery::default()
     };
     let page = ops::managed::transcript(call.service(), &call.caller, id.to_owned(), query);
     Ok(page.await?)

@@ -184,7 +184,11 @@ pub(super) struct AnswerArguments {
 pub(super) async fn answer_question(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolResult {
     let caller = call.caller.clone();
     let (id, answer) = (arguments.question_id, arguments.answer);
-    let question = ops::questions::answer(call.service(), caller, id, answer).await?;
+    let body = wire::AnswerBody {
+        answer,
+        considered_ms: None,
+    };
+    let question = ops::questions::answer(call.service(), caller, id, body).await?;
     Ok(ToolReply::new("answered", question_data(&question)))
 }
 
@@ -254,12 +258,13 @@ pub(super) async fn resolve_approval(
         }),
         stop: false,
         remember: None,
+        considered_ms: None,
     };
     let caller = call.caller.clone();
     let answered = ops::approvals::resolve(call.service(), caller, id, body).await?;
     let approval = answered.approval;
     Ok(ToolReply::new(
-        format!("it is {}", convert::approval_state(&approval)),
+        format!("it is {}", convert::approvals::approval_state(&approval)),
         approval_data(&approval),
     ))
 }
@@ -355,14 +360,14 @@ fn approval_data(approval: &Approval) -> Value {
         "tool": ask.tool.as_deref().map(one_line),
         "input": ask.input.as_ref().map(|input| quoted(&cut(input.text(), INPUT_BYTES))),
         "cwd": ask.cwd.as_deref().map(one_line),
-        "state": convert::approval_state(approval),
+        "state": convert::approvals::approval_state(approval),
         "resolved_by": ending.map(|ending| one_line(&ending.by.name)),
     })
 }
 
 /// A question with all that an answer depends on.
 fn choice_question_data(asked: ChoiceQuestion) -> Value {
-    let mut row = convert::choice_question(asked);
+    let mut row = convert::approvals::choice_question(asked);
     row.question = quoted(&row.question);
     row.header = row.header.map(|header| one_line(&header));
     row.limits.format = row.limits.format.map(|format| quoted(&format));

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use countersign_core::event::AnswerDelivery;
+use countersign_core::limits::ANSWERS_MAX;
 use countersign_core::{
-    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantState, Json,
+    AgentId, Approval, ApprovalAnswer, ApprovalId, AskRequest, Caller, GrantState, Json, Rejection,
 };
 use countersign_daemon::{ApprovalQuery, Service, StopCounts, new_approval_id};
 use countersign_protocol as wire;
 use countersign_protocol::Reason;
+use futures_util::future::join_all;
 
 use super::agents::find_filter;
 use super::{Result, one_of, page_rows, prefixed, remember, status_filter};
@@ -72,6 +74,9 @@ pub(crate) async fn request_over_wire(
     })
 }
 
+/// An ask in a reply to its asker.
+pub(crate) struct AskerReply(pub(crate) Approval);
+
 /// Records that an answer was delivered to its asker.
 pub(super) async fn record_handover(service: &Service, approval: &Approval) {
     // Recorded before the reply is sent: an external asker confirms nothing, so this is the last
@@ -120,6 +125,7 @@ pub(crate) async fn resolve(
             .answers
             .map(|answers| answers.into_iter().map(Vec::from).collect()),
         stop: body.stop,
+        considered_ms: body.considered_ms,
         remember,
     };
     let remembers = !answer.remember.is_empty();
@@ -139,15 +145,50 @@ pub(crate) async fn resolve(
     })
 }
 
+/// What came of each of several answers, in their order.
+pub(crate) struct AnsweredAsks(pub(crate) Vec<(String, Result<AnsweredAsk>)>);
+
+/// Answers several asks, each by itself: what one is refused for says nothing of the others.
+pub(crate) async fn resolve_all(
+    service: &Service,
+    caller: Caller,
+    params: wire::AnswerApprovalsParams,
+) -> Result<AnsweredAsks> {
+    if params.answers.is_empty() {
+        let message = "give at least one answer";
+        return Err(ApiError::plain(Reason::InvalidParams, message));
+    }
+    if params.answers.len() > ANSWERS_MAX {
+        return Err(Rejection::TooMany {
+            what: "answers in one call",
+            limit: ANSWERS_MAX,
+        }
+        .into());
+    }
+    let answers = params.answers.into_iter().map(|answer| {
+        let body = wire::ResolutionBody {
+            resolution: answer.resolution,
+            message: answer.message,
+            considered_ms: answer.considered_ms,
+            ..wire::ResolutionBody::default()
+        };
+        let (caller, id) = (caller.clone(), answer.approval_id);
+        async move { (id.clone(), resolve(service, caller, id, body).await) }
+    });
+    // Together, so that they share a commit.
+    Ok(AnsweredAsks(join_all(answers).await))
+}
+
 pub(crate) async fn cancel(
     service: &Service,
     caller: Caller,
     id: String,
     message: Option<String>,
-) -> Result<Approval> {
+) -> Result<AskerReply> {
     let id = ApprovalId::new(id);
     request_log::note_approval(&id);
-    Ok(service.cancel_approval(caller, id, message).await?)
+    let cancelled = service.cancel_approval(caller, id, message).await?;
+    Ok(AskerReply(cancelled))
 }
 
 pub(crate) async fn dismiss(service: &Service, caller: Caller, id: String) -> Result<Approval> {
@@ -170,6 +211,16 @@ pub(crate) async fn wait(
     request_log::note_ask(&approval);
     record_handover(service, &approval).await;
     Ok(approval)
+}
+
+/// Waits over the host wire, where the asker waits.
+pub(crate) async fn wait_over_wire(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    limit: Option<Duration>,
+) -> Result<AskerReply> {
+    wait(service, caller, id, limit).await.map(AskerReply)
 }
 
 /// One approval by its id or an abbreviation that fits no other.

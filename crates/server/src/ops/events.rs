@@ -15,6 +15,7 @@ use super::agents::find_filter;
 use super::{Result, page_rows};
 use crate::api_error::ApiError;
 use crate::convert;
+use crate::convert::approvals::RowForm;
 
 /// What a reader wants to see. A kind of which there is no event yet may come: programs send
 /// notifications of their own kinds. One that looks like ours and is not is a mistake.
@@ -22,14 +23,16 @@ pub(crate) async fn filter(
     service: &Service,
     caller: &Caller,
     kinds: Option<wire::Kinds>,
+    also: Vec<String>,
     agent: Option<String>,
 ) -> Result<EventFilter> {
     let kinds = kinds.map(|kinds| kinds.0);
-    for kind in kinds.iter().flatten() {
+    for kind in kinds.iter().flatten().chain(&also) {
         check_kind(kind)?;
     }
     Ok(EventFilter {
         kinds,
+        also,
         agent: find_filter(service, caller, agent).await?,
     })
 }
@@ -67,7 +70,7 @@ pub(crate) async fn list(
         limit: page_rows(params.limit, 100),
         ..EventQuery::default()
     };
-    let filter = filter(service, caller, params.kinds, params.agent_id).await?;
+    let filter = filter(service, caller, params.kinds, Vec::new(), params.agent_id).await?;
     let mut events = service.events(caller, query, filter).await?;
     if !is_forward {
         events.reverse();
@@ -97,23 +100,45 @@ pub(crate) struct SubscriberSnapshot {
     pub(crate) events: Vec<Arc<FeedEntry>>,
     pub(crate) rule_problems: Vec<RuleFileProblem>,
     pub(crate) store_error: Option<Arc<str>>,
+    pub(crate) form: RowForm,
 }
 
 pub(crate) async fn snapshot(
     service: &Service,
     caller: &Caller,
-    overview: HostOverview,
+    mut overview: HostOverview,
+    agent: Option<&AgentId>,
+    form: RowForm,
 ) -> Result<SubscriberSnapshot> {
     let mut events = service.newest_events(caller, 50).await?;
     // The overview was read before. What was committed since comes through the subscription, and
     // would be there twice.
     events.retain(|entry| entry.committed.seq <= overview.head);
+    if let Some(agent) = agent {
+        keep_only_of(agent, &mut overview);
+        events.retain(|entry| entry.committed.event.agent() == Some(agent));
+    }
     Ok(SubscriberSnapshot {
+        form,
         overview,
         events,
         rule_problems: service.rule_problems(caller).await?,
         store_error: service.store_error(),
     })
+}
+
+/// Leaves what a reader of one agent's events does not follow.
+fn keep_only_of(agent: &AgentId, overview: &mut HostOverview) {
+    let is_its = |id: Option<&AgentId>| id == Some(agent);
+    overview
+        .agents
+        .retain(|(row, _)| is_its(Some(&row.profile.id)));
+    overview
+        .approvals
+        .retain(|row| is_its(row.ask.agent.as_ref()));
+    overview
+        .questions
+        .retain(|row| is_its(row.text.agent.as_ref()));
 }
 
 pub(crate) async fn redact(

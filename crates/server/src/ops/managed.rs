@@ -10,7 +10,7 @@ use countersign_core::limits::WAIT_AGENTS_MAX;
 use countersign_core::{Agent, AgentId, Caller, ChildrenPolicy, OpenCounts, Rejection, Seq};
 use countersign_daemon::{
     AgentGoal, CatalogEntry, DiscardWork, MergeOutcome, Service, SpawnRequest, TranscriptPage,
-    WorktreeDiff, WorktreeOutcome,
+    TranscriptRange, WorktreeDiff, WorktreeOutcome,
 };
 use countersign_protocol as wire;
 use countersign_protocol::Reason;
@@ -298,16 +298,41 @@ pub(crate) async fn transcript(
     let id = find_id(service, caller, &id)?;
     // At least one, or `next` would never move and a reader would ask for ever.
     let limit = page_rows(query.limit, PARTS).max(1);
-    let after = query.after.map(Seq);
-    Ok(service.transcript(caller, id, after, limit).await?)
+    let range = match (query.after, query.before) {
+        (Some(_), Some(_)) => {
+            let message = "give one of after and before";
+            return Err(ApiError::plain(Reason::InvalidParams, message));
+        }
+        (None, Some(before)) if before > 0 => TranscriptRange::Before(Some(Seq(before))),
+        (None, _) if query.from_end => TranscriptRange::Before(None),
+        (after, _) => TranscriptRange::After(after.map(Seq)),
+    };
+    Ok(service.transcript(caller, id, range, limit).await?)
 }
 
 /// What an agent changed in its worktree.
-pub(crate) async fn diff(service: &Service, caller: &Caller, id: String) -> Result<WorktreeDiff> {
+pub(crate) async fn diff(
+    service: &Service,
+    caller: &Caller,
+    id: String,
+    query: wire::DiffQuery,
+) -> Result<AgentChanges> {
     caller.refuse_agents()?;
-    Ok(service
-        .agent_diff(caller, find_id(service, caller, &id)?)
-        .await?)
+    let id = find_id(service, caller, &id)?;
+    let path = query.path.as_deref();
+    Ok(AgentChanges {
+        diff: service.agent_diff(caller, id, path).await?,
+        form: query.form.unwrap_or_default(),
+        is_one_file: path.is_some(),
+    })
+}
+
+/// What an agent changed, and how it is to be shown.
+pub(crate) struct AgentChanges {
+    pub(crate) diff: WorktreeDiff,
+    pub(crate) form: wire::DiffForm,
+    /// Then its hunks are shown however many there are.
+    pub(crate) is_one_file: bool,
 }
 
 pub(crate) async fn remove_worktree(

@@ -31,10 +31,11 @@ pub(crate) async fn answer(
     service: &Service,
     caller: Caller,
     id: String,
-    answer: String,
+    body: wire::AnswerBody,
 ) -> Result<Question> {
     let id = QuestionId::new(id);
-    Ok(service.answer_question(caller, id, answer).await?)
+    let answered = service.answer_question(caller, id, body.answer, body.considered_ms);
+    Ok(answered.await?)
 }
 
 pub(crate) async fn wait(

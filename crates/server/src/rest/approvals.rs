@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, QueryParams, WaitQuery, wire_json};
 use crate::ServerState;
 use crate::ops;
+use crate::ops::approvals::AskerReply;
 
 /// The routes about approvals.
 pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
@@ -18,6 +19,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(list_approvals, request_approval))
         .routes(routes!(get_approval))
         .routes(routes!(resolve_approval))
+        .routes(routes!(resolve_approvals))
         .routes(routes!(cancel_approval))
         .routes(routes!(dismiss_approval))
 }
@@ -64,12 +66,12 @@ async fn request_approval(
     let limit = query.limit()?;
     let approval = ops::approvals::request(&state.service, caller.clone(), params).await?;
     if limit.is_none() || !approval.is_pending() {
-        return Ok(wire_json(&state, approval));
+        return Ok(wire_json(&state, AskerReply(approval)));
     }
     let id = approval.ask.id.to_string();
     ops::approvals::wait(&state.service, &caller, id, limit)
         .await
-        .map(|result| wire_json(&state, result))
+        .map(|result| wire_json(&state, AskerReply(result)))
 }
 
 /// Answer an ask. Repeating the same answer succeeds; a different one is refused with who answered, and when.
@@ -85,6 +87,19 @@ async fn resolve_approval(
     JsonBody(body): JsonBody<wire::ResolutionBody>,
 ) -> JsonResult<HostApproval> {
     ops::approvals::resolve(&state.service, caller, id, body)
+        .await
+        .map(|result| wire_json(&state, result))
+}
+
+/// Answer several asks. Each answer is a decision of its own and has a result of its own.
+#[utoipa::path(post, path = "/api/v1/approvals/resolutions", request_body = wire::AnswerApprovalsParams,
+    responses((status = 200, body = wire::AnsweredApprovals), (status = 429, description = "too many answers")))]
+async fn resolve_approvals(
+    State(state): State<Arc<ServerState>>,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
+    JsonBody(params): JsonBody<wire::AnswerApprovalsParams>,
+) -> JsonResult<wire::AnsweredApprovals> {
+    ops::approvals::resolve_all(&state.service, caller, params)
         .await
         .map(|result| wire_json(&state, result))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use countersign_core::Caller;
+use countersign_core::{Caller, Door};
 use countersign_protocol::Reason;
 
 use super::check_shape;
@@ -36,11 +36,12 @@ where
 pub(super) struct AuthenticatedReader {
     pub(super) connection: Arc<CallerConnection>,
     pub(super) identity: CallerIdentity,
+    door: Door,
 }
 
 impl AuthenticatedReader {
     pub(super) fn caller(&self) -> Caller {
-        ops::caller(&self.identity.principal, None)
+        ops::caller(&self.identity.principal, None, self.door)
     }
 }
 
@@ -66,6 +67,7 @@ where
         Ok(Self {
             connection,
             identity,
+            door: door(&parts.headers, Door::Rest),
         })
     }
 }
@@ -112,6 +114,15 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     bearer
         .map(|token| Some(token.trim().to_owned()))
         .ok_or_else(|| ApiError::plain(Reason::AuthFailed, message))
+}
+
+/// How a request came in: by the host's own page, if our cookie authenticates it.
+pub(crate) fn door(headers: &HeaderMap, otherwise: Door) -> Door {
+    if headers.contains_key(header::AUTHORIZATION) || cookie(headers).is_none() {
+        otherwise
+    } else {
+        Door::Web
+    }
 }
 
 fn cookie(headers: &HeaderMap) -> Option<String> {

@@ -23,6 +23,7 @@ use super::{
 use crate::ServerState;
 use crate::api_error::ApiError;
 use crate::convert::AgentNames;
+use crate::convert::approvals::RowForm;
 use crate::events;
 use crate::ops;
 
@@ -49,8 +50,14 @@ async fn list_events(
         // The header first: a browser that reconnects repeats the address with its old `after`.
         let last = last.or(params.after);
         let after = last.map_or_else(|| state.service.head(), Seq);
-        let filter =
-            ops::events::filter(&state.service, &caller, params.kinds, params.agent_id).await?;
+        let filter = ops::events::filter(
+            &state.service,
+            &caller,
+            params.kinds,
+            Vec::new(),
+            params.agent_id,
+        )
+        .await?;
         let subscription = state.service.subscription(&caller, after, filter)?;
         return Ok(stream_events(state, reader, subscription).into_response());
     }
@@ -126,6 +133,7 @@ async fn next_page(
     let AuthenticatedReader {
         connection,
         identity,
+        ..
     } = &mut reading.reader;
     if !reading
         .state
@@ -136,9 +144,8 @@ async fn next_page(
         return None;
     }
     let events = page.iter().map(|entry| {
-        let json = events::event_json(&entry.wire(|committed| {
-            events::event_frame(committed, AgentNames::of(&reading.state.service))
-        }));
+        let names = AgentNames::of(&reading.state.service);
+        let json = events::event_json(&events::event_frame(entry, names, RowForm::Whole));
         let text = String::from_utf8_lossy(&json).into_owned();
         Ok(Event::default()
             .id(entry.committed.seq.to_string())

@@ -222,16 +222,17 @@ async fn transcript(
         .map(|result| wire_json(&state, result))
 }
 
-/// Show what an agent changed since its worktree was created.
-#[utoipa::path(get, path = "/api/v1/agents/{id}/diff", params(("id" = String, Path)),
+/// Show what an agent changed since its worktree was created, as text or as hunks.
+#[utoipa::path(get, path = "/api/v1/agents/{id}/diff", params(("id" = String, Path), wire::DiffQuery),
     responses((status = 200, body = wire::AgentDiff), (status = 403, description = "not for agents"),
         (status = 404, description = "unknown agent"), (status = 409, description = "it has no worktree")))]
 async fn diff(
     State(state): State<Arc<ServerState>>,
     AuthenticatedCaller(caller): AuthenticatedCaller,
     PathId(id): PathId,
+    QueryParams(query): QueryParams<wire::DiffQuery>,
 ) -> JsonResult<wire::AgentDiff> {
-    managed::diff(&state.service, &caller, id)
+    managed::diff(&state.service, &caller, id, query)
         .await
         .map(|result| wire_json(&state, result))
 }

@@ -73,7 +73,7 @@ async fn answer_question(
     PathId(id): PathId,
     JsonBody(body): JsonBody<wire::AnswerBody>,
 ) -> JsonResult<HostQuestion> {
-    ops::questions::answer(&state.service, caller, id, body.answer)
+    ops::questions::answer(&state.service, caller, id, body)
         .await
         .map(|result| wire_json(&state, result))
 }

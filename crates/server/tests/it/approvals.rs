@@ -445,3 +445,90 @@ async fn lists_can_be_narrowed_and_paged() {
     let error = wire.no("host.approvals", json!({ "status": "lost" })).await;
     assert_eq!(error["code"], -32603);
 }
+
+#[tokio::test]
+async fn several_asks_are_answered_in_one_call_each_by_itself() {
+    let host = Host::start();
+    let mut wire = Wire::subscriber(&host).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(ask(&mut wire, json!({ "action": "x" })).await);
+    }
+    wire.ok("host.resolve_approval", answer(&ids[1], "deny"))
+        .await;
+    let answers = json!([
+        { "approval_id": ids[0], "resolution": "approve", "considered_ms": 7 },
+        { "approval_id": ids[1], "resolution": "approve" },
+        { "approval_id": "nothing", "resolution": "approve" },
+        { "approval_id": ids[2], "resolution": "deny", "message": "not now" },
+    ]);
+    let reply = wire
+        .ok("host.resolve_approvals", json!({ "answers": answers }))
+        .await;
+    let results = reply["results"].as_array().unwrap();
+    let summary: Vec<Value> = results
+        .iter()
+        .map(|result| {
+            let row = &result["approval"];
+            let reason = &result["error"]["data"]["reason"];
+            json!([
+                result["approval_id"],
+                row["state"],
+                row["message"],
+                row["considered_ms"],
+                reason
+            ])
+        })
+        .collect();
+    assert_eq!(
+        summary,
+        [
+            json!([ids[0], "allowed", null, 7, null]),
+            json!([ids[1], null, null, null, "already_resolved"]),
+            json!(["nothing", null, null, null, "unknown_approval"]),
+            json!([ids[2], "denied", "not now", null, null]),
+        ]
+    );
+    assert_eq!(results[2].get("approval"), None);
+    assert_eq!(results[0].get("error"), None);
+    // Each is an event of its own.
+    let mut ended = Vec::new();
+    for _ in 0..3 {
+        ended.push(wire.event_of("approval.resolved").await["payload"]["id"].take());
+    }
+    assert_eq!(ended[0], ids[1]);
+    assert!(
+        ended.contains(&ids[0]) && ended.contains(&ids[2]),
+        "{ended:?}"
+    );
+    for (answers, reason) in [
+        (json!([]), "invalid_params"),
+        (json!(vec![answer(&ids[0], "approve"); 201]), "too_many"),
+    ] {
+        let error = wire
+            .no("host.resolve_approvals", json!({ "answers": answers }))
+            .await;
+        assert_eq!(error["data"]["reason"], reason);
+    }
+    let edited = json!({ "answers": [{
+        "approval_id": ids[0], "resolution": "approve", "edited_input": {},
+    }] });
+    let error = wire.no("host.resolve_approvals", edited).await;
+    assert_eq!(error["data"]["reason"], "invalid_params");
+}
+
+#[tokio::test]
+async fn an_agent_answers_none_of_several() {
+    let host = Host::start();
+    let mut wire = Wire::operator(&host).await;
+    let id = ask(&mut wire, json!({ "action": "x" })).await;
+    let mut agent = Agent::connected(&host, &mut wire, "coder").await;
+    let answers = json!({ "answers": [answer(&id, "approve")] });
+    let reply = agent.ok("host.resolve_approvals", answers).await;
+    assert_eq!(
+        reply["results"][0]["error"]["data"]["reason"],
+        "agents_cannot_resolve"
+    );
+    let row = wire.ok("host.approval", json!({ "approval_id": id })).await;
+    assert_eq!(row["state"], "pending");
+}

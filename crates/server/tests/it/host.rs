@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use countersign_daemon::{HostSettings, Rulebook, RulebookConfig};
+use countersign_protocol::DecideConfirm;
 use countersign_server::{Server, ServerOptions, WebOptions};
 use countersign_testkit::doors::TestHost;
 use serde_json::{Value, json};
@@ -142,6 +143,7 @@ fn launch(home: &Path, listen: &str, change: Change, log: LogBuffer) -> (Running
         agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
         unnamed_callers: false,
         web: WebOptions::default(),
+        decide_confirm: DecideConfirm::Always,
     };
     change(&mut settings, &mut options);
     let shutdown = CancellationToken::new();

@@ -494,7 +494,12 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
         "created_at": "<time>", "sequence": "#", "deliveries": 0,
         "asked_by": { "name": "script", "role": "operator" },
     });
-    let mut replied = row.clone();
+    // Others see what it means as well.
+    let mut shown = row.clone();
+    shown["view"] = json!({
+        "editable": false, "edits": [], "summary": "rm -rf build", "title": "rm -rf build", "warnings": [],
+    });
+    let mut replied = row;
     replied["subscribed"] = json!(false);
     replied["answerable"] = json!(false);
     let params = json!({ "action": "rm -rf build" });
@@ -504,7 +509,7 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
     );
     assert_eq!(
         names.plain(wire.ok("host.approvals", json!(7)).await),
-        json!([row])
+        json!([shown])
     );
 
     wire.ok("host.subscribe", json!({})).await;
@@ -533,6 +538,10 @@ async fn an_ask_returns_at_once_with_the_wires_defaults() {
     assert_eq!(asked.remove("subscribed"), Some(json!(true)));
     assert_eq!(asked.remove("answerable"), Some(json!(true)));
     assert_eq!(replied, row);
+    row["view"] = json!({
+        "command": "git push", "details_text": "{\n  \"to\": \"main\"\n}", "editable": true, "edits": [],
+        "input_text": "{\n  \"command\": \"git push\"\n}", "summary": "Bash: git push", "warnings": [],
+    });
     assert_eq!(wire.event().await["kind"], "agent.registered");
     assert_eq!(
         names.plain(wire.event().await),

@@ -22,16 +22,21 @@ mod agent {
     }
 }
 
+mod answer_origin;
 mod approvals;
+mod ask_views;
 mod bad_input;
 mod browsers;
+mod golden;
 mod host_wire;
 mod mcp;
 mod notify;
 mod owners;
+mod page_fixtures;
 mod replay;
 mod request_log;
 mod rest;
 mod strict_requests;
+mod subscriptions;
 mod tokens;
 mod web_page;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
 use crate::host::Host;
 use crate::wire::Wire;
 
@@ -15,28 +16,33 @@ fn subscription() -> Value {
     })
 }
 
+/// Every method about notifications, with parameters that it takes.
+fn methods() -> [(&'static str, Value); 5] {
+    [
+        ("host.presence", json!({ "focused": true })),
+        ("host.notify_status", json!({})),
+        ("host.notify_test", json!({})),
+        ("host.push_subscribe", subscription()),
+        ("host.push_unsubscribe", json!({ "id": "push-1" })),
+    ]
+}
+
 #[tokio::test]
 async fn only_operators_set_up_notifications() {
     let host = Host::start();
     let mut operator = Wire::operator(&host).await;
-    for (role, reason) in [
-        ("agent", "agent_not_allowed"),
-        ("observer", "observer_cannot_change"),
-    ] {
-        let token = operator
-            .ok("host.create_token", json!({ "role": role }))
-            .await;
-        let mut wire = Wire::connect(&host, token["token"].as_str().unwrap()).await;
-        for (method, params) in [
-            ("host.presence", json!({ "focused": true })),
-            ("host.notify_status", json!({})),
-            ("host.notify_test", json!({})),
-            ("host.push_subscribe", subscription()),
-            ("host.push_unsubscribe", json!({ "id": "push-1" })),
-        ] {
-            let error = wire.no(method, params).await;
-            assert_eq!(error["data"]["reason"], reason, "{role} {method}");
-        }
+    let params = json!({ "role": "observer" });
+    let token = operator.ok("host.create_token", params).await;
+    let mut observer = Wire::connect(&host, token["token"].as_str().unwrap()).await;
+    let mut agent = Agent::connected(&host, &mut operator, "coder").await;
+    for (method, params) in methods() {
+        let error = observer.no(method, params.clone()).await;
+        assert_eq!(
+            error["data"]["reason"], "observer_cannot_change",
+            "{method}"
+        );
+        let error = agent.no(method, params).await;
+        assert_eq!(error["data"]["reason"], "agent_not_allowed", "{method}");
     }
 }
 

@@ -48,6 +48,8 @@ async fn any_session_resolves_a_system_level_row_once() {
         "asked_by": { "name": "script", "role": "operator" },
         "status": "resolved", "state": "denied", "resolution": "deny", "resolved_at": "<time>",
         "resolved_by": { "name": "script", "role": "operator" }, "message": "not today",
+        "door": "websocket",
+        "view": { "cut": true, "editable": false, "edits": [], "summary": "rm", "warnings": [] },
     });
     let params = json!({ "approval_id": id, "resolution": "deny", "message": "not today" });
     let mut resolved = names.plain(other.ok("host.resolve_approval", params).await);
@@ -134,6 +136,7 @@ async fn anothers_answer_is_passed_to_an_owner_that_listens() {
             "options": ["approve", "deny"], "approving": ["approve"], "created_at": "<time>",
             "sequence": "#", "deliveries": 0, "status": "pending", "state": "pending",
             "asked_by": { "name": "script", "role": "operator" }, "passed_to_owner": true,
+            "view": { "cut": true, "editable": false, "edits": [], "summary": "rm", "warnings": [] },
         })
     );
     let told = owner.event_of("approval.resolve_requested").await;
@@ -213,6 +216,7 @@ async fn what_an_owner_held_ends_when_it_does_not_come_back() {
             "asked_by": { "name": "script", "role": "operator" },
             "status": "resolved", "state": "gone", "resolution": "agent_gone", "resolved_at": "<time>",
             "resolved_by": { "name": "host", "role": "host" }, "message": "the asker is gone",
+            "view": { "cut": true, "editable": false, "edits": [], "summary": "rm", "warnings": [] },
         })
     );
     let stopped = watcher.event_of("agent.status_changed").await;

@@ -67,12 +67,13 @@ async fn an_ask_is_made_waited_for_and_answered_over_rest() {
     );
     let id = asked.json()["id"].as_str().unwrap().to_owned();
     let one = format!("/api/v1/approvals/{id}");
-    assert_eq!(
-        rest.get("/api/v1/approvals").await.json(),
-        json!([asked.json()])
-    );
-    assert_eq!(rest.get(&one).await.json(), asked.json());
-    assert_eq!(rest.get(&one[..one.len() - 4]).await.json(), asked.json());
+    let mut shown = asked.json();
+    shown["view"] = json!({
+        "editable": false, "edits": [], "summary": "rm", "title": "rm", "warnings": [],
+    });
+    assert_eq!(rest.get("/api/v1/approvals").await.json(), json!([shown]));
+    assert_eq!(rest.get(&one).await.json(), shown);
+    assert_eq!(rest.get(&one[..one.len() - 4]).await.json(), shown);
     assert_eq!(
         rest.get(&format!("{one}?wait=1ms")).await.json()["status"],
         "pending"
@@ -249,7 +250,8 @@ async fn tokens_status_and_stop_have_their_routes() {
         status,
         json!({
             "agents": 1, "agents_alone_ms": 1_800_000, "bypassed": [], "connections": 1,
-            "database": host.home().join("countersign.db"), "event_sequence": "#",
+            "database": host.home().join("countersign.db"), "decide_confirm": "always",
+            "event_sequence": "#",
             "listen": host.address, "pending_approvals": 1, "pending_questions": 0, "pid": "#",
             "record_lost": false, "rule_problems": [], "socket": host.socket(), "started_at": "<time>",
             "unnamed_callers": false,
@@ -404,6 +406,7 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "POST /api/v1/agents/{id}/resume",
             "POST /api/v1/agents/{id}/worktree/merge",
             "POST /api/v1/approvals",
+            "POST /api/v1/approvals/resolutions",
             "POST /api/v1/approvals/{id}/cancel",
             "POST /api/v1/approvals/{id}/dismissal",
             "POST /api/v1/approvals/{id}/resolution",

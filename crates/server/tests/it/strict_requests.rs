@@ -161,6 +161,7 @@ async fn our_methods_refuse_what_they_do_not_know() {
     };
     let ours = [
         ("host.approval", json!({ "approval_id": "x" })),
+        ("host.resolve_approvals", json!({ "answers": [] })),
         ("host.cancel_approval", json!({ "approval_id": "x" })),
         ("host.wait_approval", json!({ "approval_id": "x" })),
         ("host.questions", json!({})),

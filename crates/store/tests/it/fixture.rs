@@ -281,6 +281,8 @@ impl Script {
             outcome: QuestionOutcome::Answered,
             answer: "80".to_owned(),
             by: by("person"),
+            door: None,
+            considered_ms: None,
         });
         let event = QuestionEndedEvent {
             question: question.text.id.clone(),

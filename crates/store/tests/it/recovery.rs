@@ -145,6 +145,7 @@ fn other_event(number: u64) -> Event {
             role: Role::Operator,
             name: "script".to_owned(),
             expires_at: None,
+            device: None,
             hash: format!("{number}"),
             by: by("person"),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use countersign_daemon::HostSettings;
+use countersign_protocol::DecideConfirm;
 use countersign_server::{Server, ServerOptions, WebOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +100,7 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
         agents_alone_ms: countersign_core::limits::RUNNER_PATIENCE_MS,
         unnamed_callers: false,
         web: WebOptions::default(),
+        decide_confirm: DecideConfirm::Always,
     };
     let server = Server::open(options, service.clone(), CancellationToken::new()).await?;
     stopped.wait().await;

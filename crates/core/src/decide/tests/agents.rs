@@ -151,6 +151,7 @@ fn open_asks_and_questions_move_the_state_there_and_back() {
             caller: ann,
             question,
             answer: "this one".to_owned(),
+            considered_ms: None,
         }),
         [
             "question.ended question-2: Answered `this one` by ann",
@@ -218,6 +219,7 @@ fn questions_are_answered_by_people_once() {
         caller,
         question: id.clone(),
         answer: "yes".to_owned(),
+        considered_ms: None,
     };
     assert_eq!(
         host.refuses(reply(agent("bot"))),

@@ -19,6 +19,7 @@ fn an_answer_is_kept_with_who_gave_it() {
         stop: false,
         remember: Vec::new(),
         answers: None,
+        considered_ms: Some(1_500),
     };
     let decision = host.decide(answer(&person("ann"), &id, given)).unwrap();
     let resolved = ApprovalResolved {
@@ -33,6 +34,8 @@ fn an_answer_is_kept_with_who_gave_it() {
             edited_input: Some(json("2")),
             stop: false,
             verdict: None,
+            considered_ms: Some(1_500),
+            door: None,
         }),
         delivery: AnswerDelivery::Waiting,
         grants_used: Vec::new(),
@@ -226,6 +229,7 @@ fn an_agent_on_the_connection_that_owns_a_row_still_never_answers() {
     let id = host.ask(request(&ann));
     let bot = Caller {
         client: ann.client.clone(),
+        door: None,
         ..agent("bot")
     };
     let (refusal, _) = host.refuses_on_record(resolve(&bot, &id, "approve"));
@@ -252,6 +256,7 @@ fn observers_change_nothing() {
             caller: olga.clone(),
             question,
             answer: "this one".to_owned(),
+            considered_ms: None,
         },
         Input::StopAll(olga.clone()),
         register(&olga, "bot"),

@@ -121,6 +121,7 @@ fn answers(caller: &Caller, question: &QuestionId, words: &str) -> Input {
         caller: caller.clone(),
         question: question.clone(),
         answer: words.to_owned(),
+        considered_ms: None,
     }
 }
 
@@ -399,6 +400,8 @@ fn a_known_key_gives_what_history_has() {
             outcome: crate::event::QuestionOutcome::Answered,
             answer: "left".to_owned(),
             by: by(&agent(LEAD)),
+            door: None,
+            considered_ms: None,
         }),
         seq: crate::Seq(1),
         at: Timestamp(0),

@@ -182,6 +182,7 @@ fn words_that_overtake_the_clock_are_late() {
         caller: person("ann"),
         question: id,
         answer: "this one".to_owned(),
+        considered_ms: None,
     });
     assert_eq!(
         lines,

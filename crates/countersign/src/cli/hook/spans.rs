@@ -7,16 +7,15 @@
 
 use std::ops::Range;
 
+use countersign_core::JsonMembers;
 use serde_json::value::RawValue;
-
-use crate::render::json::JsonMembers;
 
 /// A place in a text.
 pub(super) type JsonSpan = Range<usize>;
 
 /// What an object consists of, in order, with each value's place.
 pub(super) fn members(text: &str, object: &JsonSpan) -> Option<Vec<(String, JsonSpan)>> {
-    let found: JsonMembers<&RawValue> = serde_json::from_str(&text[object.clone()]).ok()?;
+    let found = JsonMembers::parse(&text[object.clone()])?;
     let spans = found.0.into_iter();
     Some(
         spans

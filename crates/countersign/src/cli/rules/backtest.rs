@@ -109,6 +109,7 @@ mod tests {
             examined: 9,
             settled: 4,
             skipped_by_others: 0,
+            would_settle: Vec::new(),
         };
         assert_eq!(
             text(&result),

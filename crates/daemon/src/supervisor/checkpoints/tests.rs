@@ -106,6 +106,7 @@ fn caller(role: Role) -> Caller {
             key: PrincipalKey::new("key"),
         }),
         client: None,
+        door: None,
     }
 }
 

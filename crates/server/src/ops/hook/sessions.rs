@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use countersign_core::event::{AgentProfile, ProcessKey};
 use countersign_core::limits::{HOOK_TWINS_MAX, PATH_BYTES_MAX};
-use countersign_core::{Agent, AgentId, Caller, Json, RegisterAgent};
+use countersign_core::{Agent, AgentId, Caller, Door, Json, RegisterAgent};
 use countersign_daemon::{Service, procfs};
 use countersign_protocol::{HookParams, Reason};
 use serde_json::{Value, json};
@@ -121,6 +121,7 @@ pub(super) fn caller_of(service: &Service, agent: &AgentId) -> Caller {
     Caller {
         principal: agent_principal(service, agent.clone()),
         client: None,
+        door: Some(Door::Hook),
     }
 }
 

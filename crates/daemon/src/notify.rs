@@ -320,15 +320,14 @@ async fn start_channel(
     stored: Option<ChannelState>,
 ) -> Result<(), ServiceError> {
     let repeats = settings.target.repeats();
-    let state = match stored {
-        Some(state) => state.resumed(repeats, service.now()),
+    let state = if let Some(state) = stored {
+        state.resumed(repeats, service.now())
+    } else {
         // Committed at once: what is asked from now on is told even if the host is killed before.
-        None => {
-            let state = ChannelState::starting_at(service.head());
-            let document = channel_document(&settings.name, &state)?;
-            service.save_notify_documents(vec![document]).await?;
-            state
-        }
+        let state = ChannelState::starting_at(service.head());
+        let document = channel_document(&settings.name, &state)?;
+        service.save_notify_documents(vec![document]).await?;
+        state
     };
     let (status, stop) = (Arc::new(ChannelStatus::default()), CancellationToken::new());
     let reader = ChannelLoop {

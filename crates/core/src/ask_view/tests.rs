@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::*;
@@ -60,9 +61,9 @@ fn edit(input: &str, details: &str) -> AskView {
 fn diff(view: &AskView) -> String {
     let mut text = String::new();
     for edit in &view.edits {
-        text += &format!("{} {:?}\n", edit.path, edit.note);
+        let _ = writeln!(text, "{} {:?}", edit.path, edit.note);
         for line in edit.hunks.iter().flat_map(|hunk| &hunk.lines) {
-            text += &format!("{}{}\n", line.kind.mark(), line.text);
+            let _ = writeln!(text, "{}{}", line.kind.mark(), line.text);
         }
     }
     text

@@ -1,11 +1,13 @@
+use std::fmt::Write as _;
+
 use super::*;
 
 fn shown(hunks: &[DiffHunk]) -> String {
     let mut text = String::new();
     for hunk in hunks {
-        text += &format!("@{},{}\n", hunk.old_start, hunk.new_start);
+        let _ = writeln!(text, "@{},{}", hunk.old_start, hunk.new_start);
         for line in &hunk.lines {
-            text += &format!("{}{}\n", line.kind.mark(), line.text);
+            let _ = writeln!(text, "{}{}", line.kind.mark(), line.text);
         }
     }
     text

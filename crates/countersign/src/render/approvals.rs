@@ -64,18 +64,16 @@ pub(crate) fn asker(
 
 /// What would happen, in one line, as the host says it.
 pub(crate) fn summary(row: &HostApproval) -> String {
-    match &row.view {
-        Some(view) => view.summary.clone(),
-        // Only the reply to an asker has none. The agent's words must not look like a command.
-        None => {
-            let tool = row
-                .tool
-                .as_deref()
-                .map(|tool| format!("{tool} (unparsed): "));
-            let text = format!("{}{}", tool.unwrap_or_default(), row.action);
-            escape::line(&text).into_owned()
-        }
+    if let Some(view) = &row.view {
+        return view.summary.clone();
     }
+    // Only the reply to an asker has none. The agent's words must not look like a command.
+    let tool = row
+        .tool
+        .as_deref()
+        .map(|tool| format!("{tool} (unparsed): "));
+    let text = format!("{}{}", tool.unwrap_or_default(), row.action);
+    escape::line(&text).into_owned()
 }
 
 /// What people see of an ask, if all of it came with the row.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use countersign_core::event::{AgentState, QuestionText};
 use countersign_core::limits::NOTIFY_TEXT_CHARS_MAX;
-use countersign_core::{AgentId, Ask, DENY, State, TextLayout, find_subject, visible};
+use countersign_core::{AgentId, Ask, DENY, Json, State, TextLayout, find_subject, visible};
 use countersign_notify::NotifyMessage;
 
 use super::deny_link::DenyLinks;
@@ -229,10 +229,7 @@ fn count(number: usize, noun: &str) -> String {
 
 /// What an ask is about, in one line.
 fn ask_summary(ask: &Ask) -> String {
-    let input = ask
-        .input
-        .as_ref()
-        .and_then(|input| input.parse_unique_keys());
+    let input = ask.input.as_ref().and_then(Json::parse_unique_keys);
     let subject = input
         .as_ref()
         .and_then(|input| find_subject(input.as_object()?));

@@ -89,7 +89,7 @@ impl Service {
         let mut asks = Vec::new();
         for one in output {
             steps.push(match one {
-                AgentOutput::Input(input) => OutputStep::Input(*input),
+                AgentOutput::Input(input) => OutputStep::Input(input),
                 AgentOutput::Ask(request) => {
                     let (answer, pending) = self.pending_ask();
                     asks.push(pending);

@@ -32,7 +32,7 @@ impl AskCommand {
 
 /// One step of an agent's output.
 pub(crate) enum OutputStep {
-    Input(Input),
+    Input(Box<Input>),
     Ask(AskCommand, ReplySender<CommandReply>),
 }
 
@@ -57,7 +57,7 @@ impl Supervisor {
                 // Also after one that was refused: a settlement must not be lost because of another
                 // input.
                 (OutputStep::Input(input), _) => {
-                    let one = self.decide_one(input, batch).map(drop);
+                    let one = self.decide_one(*input, batch).map(drop);
                     decided = decided.and(one);
                 }
                 (OutputStep::Ask(command, answer), Ok(())) => {

@@ -105,8 +105,10 @@ mod tests {
         for &(path, status, lines) in files {
             diff.files.push(file(path, status, lines as u64));
             for part in 0..patch_count(&file(path, status, 0)) {
-                diff.text += &format!("diff --git a/{path} b/{path}\n@@ -0,0 +1,{lines} @@\n");
-                diff.text += &format!("+{path} {part}\n").repeat(lines);
+                let added = format!("+{path} {part}\n").repeat(lines);
+                let head = format!("diff --git a/{path} b/{path}\n@@ -0,0 +1,{lines} @@\n");
+                diff.text.push_str(&head);
+                diff.text.push_str(&added);
             }
         }
         diff

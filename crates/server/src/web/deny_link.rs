@@ -20,11 +20,9 @@ pub(crate) async fn deny(
 ) -> Result<Response, ApiError> {
     // An agent may have read the message; it still cannot answer, not even with a denial.
     state.authenticator.refuse_agents(&connection).await?;
-    match state.service.deny_by_code(&code).await? {
-        Some(_) => Ok("denied\n".into_response()),
-        None => {
-            let message = "this address denies nothing: it was changed, or another host made it";
-            Err(ApiError::plain(Reason::UnknownPath, message))
-        }
+    if state.service.deny_by_code(&code).await?.is_some() {
+        return Ok("denied\n".into_response());
     }
+    let message = "this address denies nothing: it was changed, or another host made it";
+    Err(ApiError::plain(Reason::UnknownPath, message))
 }

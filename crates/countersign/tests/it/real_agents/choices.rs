@@ -62,7 +62,7 @@ async fn is_answered_by_command(kind: RealAgent) {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("asks a question") && said.contains("2  Postgres: use Postgres"),
+        said.contains("has questions") && said.contains("2  Postgres: use Postgres"),
         "{said}"
     );
     stage.ok(&[

@@ -172,10 +172,15 @@ fn checkpoint(run: u32, heard: u64) -> Checkpoint {
 
 type Waiting = oneshot::Receiver<Result<CommandReply, ServiceError>>;
 
+fn to_steps(inputs: Vec<Input>) -> Vec<OutputStep> {
+    let inputs = inputs.into_iter().map(Box::new);
+    inputs.map(OutputStep::Input).collect()
+}
+
 fn heard(inputs: Vec<Input>, checkpoint: Checkpoint) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
     let command = SupervisorCommand::RecordOutput {
-        steps: inputs.into_iter().map(OutputStep::Input).collect(),
+        steps: to_steps(inputs),
         checkpoint: Some(checkpoint),
         answer,
     };
@@ -198,7 +203,7 @@ fn ask(
     checkpoint: Checkpoint,
 ) -> (SupervisorCommand, Waiting) {
     let (answer, wait) = oneshot::channel();
-    let mut steps: Vec<OutputStep> = before.into_iter().map(OutputStep::Input).collect();
+    let mut steps = to_steps(before);
     steps.push(OutputStep::Ask(AskCommand::new(request(own)), answer));
     let command = SupervisorCommand::RecordOutput {
         steps,

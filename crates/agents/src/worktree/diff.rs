@@ -78,7 +78,7 @@ pub async fn diff(worktree: &Worktree, path: Option<&str>) -> Result<WorktreeDif
 /// Where a file is and was, for a command of git that is about it alone. Its name is no pattern.
 fn file_pathspecs(file: &DiffFile) -> Vec<String> {
     let names = [Some(&file.path), file.from.as_ref()].into_iter().flatten();
-    names.map(|name| format!(":(top,literal){name}")).collect()
+    names.cloned().collect()
 }
 
 fn call(compared: &FileComparison, base: &str, form: &[&str]) -> GitCommand {

@@ -89,9 +89,9 @@ async fn kill_at(point: &str) {
     for path in ["/ntfy", "/hook"] {
         let expected = ["echo one", "echo two", "echo three"];
         assert_eq!(told_once(&receiver, path), expected, "{point} {path}");
-        // Only what was on its way when the host was killed may come twice.
+        // Only what was on its way when the host was killed may come twice, and it is killed twice.
         let repeated = receiver.messages(path).len() - expected.len();
-        assert!(repeated <= 1, "{point} {path}: {repeated} were repeated");
+        assert!(repeated <= 2, "{point} {path}: {repeated} were repeated");
     }
 }
 

@@ -384,6 +384,7 @@ async fn a_question_waits_for_words_and_gets_them_once() {
     expected["answer"] = json!("spaces");
     expected["ended_at"] = json!("<time>");
     expected["answered_by"] = json!({ "name": "script", "role": "operator" });
+    expected["door"] = json!("websocket");
     assert_eq!(names.plain(answered), expected);
     operator.ok("host.answer_question", params).await;
     let error = operator
@@ -527,7 +528,7 @@ async fn an_agent_answers_none_of_several() {
     let reply = agent.ok("host.resolve_approvals", answers).await;
     assert_eq!(
         reply["results"][0]["error"]["data"]["reason"],
-        "agents_cannot_resolve"
+        "agents_cannot_answer"
     );
     let row = wire.ok("host.approval", json!({ "approval_id": id })).await;
     assert_eq!(row["state"], "pending");

@@ -14,7 +14,7 @@ async fn request(wire: &mut Wire, mut params: Value) -> Value {
 
 /// An ask to edit a file, with what people see of it.
 fn edit() -> (Value, Value) {
-    let input = json!({ "file_path": "/p/a", "old_string": "x\ny = 1", "new_string": "x\ny = 2", "all": true });
+    let input = json!({ "all": true, "file_path": "/p/a", "new_string": "x\ny = 2", "old_string": "x\ny = 1" });
     let lines = json!([
         { "kind": "context", "text": "x" },
         {

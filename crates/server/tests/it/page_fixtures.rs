@@ -3,7 +3,7 @@
 //!
 //! `COUNTERSIGN_BLESS=1 cargo test -p countersign-server --test it page_fixtures` writes the file anew.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -71,7 +71,7 @@ async fn tell_story(recorder: &mut Recorder<'_>) {
         .act("a command is asked", "host.request_approval", tests)
         .await;
     let content = "a line of text\n".repeat(400);
-    let write = json!({ "file_path": "/p/long.txt", "content": content });
+    let write = json!({ "content": content, "file_path": "/p/long.txt" });
     let write = ask("docs", "Write", &write);
     let write = recorder
         .act("a large file is asked", "host.request_approval", write)
@@ -173,7 +173,9 @@ impl Normaliser {
     }
 
     fn normalise_members(&mut self, members: Map<String, Value>) -> Map<String, Value> {
-        let members = members.into_iter().map(|(key, value)| {
+        // Sorted, because the order of members depends on features of `serde_json` that other crates choose.
+        let sorted: BTreeMap<String, Value> = members.into_iter().collect();
+        let members = sorted.into_iter().map(|(key, value)| {
             let value = match key.as_str() {
                 "pid" => json!(1),
                 "version" => json!("0.0.0"),
@@ -198,9 +200,8 @@ impl Normaliser {
     /// An id that was made by chance, numbered in the order in which it was first seen. Those of events are made from
     /// their number.
     fn normalise_word(&mut self, word: &str) -> String {
-        let Some((kind, digits)) = word.rsplit_once('-') else {
-            return word.to_owned();
-        };
+        // Connections have no kind in front.
+        let (kind, digits) = word.rsplit_once('-').unwrap_or(("client", word));
         let is_random = digits.len() == 12 && digits.chars().all(|c| c.is_ascii_hexdigit());
         if !is_random || kind == "event" {
             return word.to_owned();

@@ -1,5 +1,7 @@
 //! Appending: events, chained, with the read models they led to, in one transaction.
 
+use std::ops::RangeInclusive;
+
 use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use rusqlite::{CachedStatement, Connection};
 
@@ -29,10 +31,10 @@ impl SqliteLog {
         let tip = write_events(conn, &mut self.strings, &self.stream, self.tip, entries)?;
         let writes_models = DeferredModels::must_be_written(changes) || models.is_full(tip.seq);
         if writes_models {
-            write_all_models(conn, &mut self.strings, &models, changes, tip.seq)?;
+            let first = self.tip.seq.next();
+            write_all_models(conn, &mut self.strings, &models, changes, first..=tip.seq)?;
         } else {
-            // How far agents were read follows from no event.
-            write_models::write_checkpoints(conn, &changes.checkpoints)?;
+            write_models::write_underivable(conn, changes)?;
         }
         conn.prepare_cached("COMMIT")?.execute([])?;
         // Only now: what was rolled back must not be seen.
@@ -66,11 +68,11 @@ fn write_all_models(
     strings: &mut InternedStrings,
     models: &DeferredModels,
     changes: &CommitChanges,
-    head: Seq,
+    appended: RangeInclusive<Seq>,
 ) -> Result<(), SqliteFailure> {
-    let first = models.base.next();
-    // First what is older than this append: it may erase some of it.
-    write_models::write(conn, strings, &models.to_changes(), first)?;
+    let (first, head) = appended.into_inner();
+    // First what is older than this append: it may change or erase some of it.
+    write_models::write(conn, strings, &models.to_changes(), models.base.next())?;
     erase::release_keys(conn, changes)?;
     write_models::write(conn, strings, changes, first)?;
     recover::note_models_written(conn, head)?;

@@ -28,8 +28,7 @@ pub(super) fn write(
     }
     write_questions(conn, strings, &changes.questions)?;
     write_agents(conn, &changes.agents)?;
-    write_checkpoints(conn, &changes.checkpoints)?;
-    write_notify_documents(conn, &changes.notify_documents)?;
+    write_underivable(conn, changes)?;
     write_tokens(conn, &changes.tokens)?;
     write_grants(conn, &changes.grants)?;
     for (file, digest) in &changes.trusted {
@@ -44,6 +43,16 @@ pub(super) fn write(
         put.execute(params![device.id.as_str(), serde_json::to_string(device)?])?;
     }
     write_marks(conn, changes)
+}
+
+/// Writes what follows from no event, and could not be found again after a crash: how far agents were
+/// read, and the documents of the notifier.
+pub(super) fn write_underivable(
+    conn: &Connection,
+    changes: &CommitChanges,
+) -> Result<(), SqliteFailure> {
+    write_checkpoints(conn, &changes.checkpoints)?;
+    write_notify_documents(conn, &changes.notify_documents)
 }
 
 /// Approvals, each with what became of its answer in the same append.
@@ -232,7 +241,7 @@ fn write_agents(
     Ok(())
 }
 
-pub(super) fn write_checkpoints(
+fn write_checkpoints(
     conn: &Connection,
     checkpoints: &[(AgentId, Option<Checkpoint>)],
 ) -> Result<(), SqliteFailure> {

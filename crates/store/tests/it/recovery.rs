@@ -214,6 +214,21 @@ fn models_after_a_crash_are_a_fold_of_the_log() {
     logs.check();
 }
 
+/// The append that writes the models may change what was opened since they were last written.
+#[test]
+fn an_ask_may_end_in_the_append_that_writes_the_models() {
+    for ends_at in 1_020..1_030 {
+        let mut logs = TwinLogs::new();
+        let (asked, open) = opening(Seq(1), ask("approval-1", Some("a")));
+        logs.commit(asked.event);
+        while logs.state.head().0 + 1 < ends_at {
+            logs.commit(notified(None, "one of many"));
+        }
+        logs.commit(ending(Seq(ends_at), &open).0.event);
+        logs.check();
+    }
+}
+
 #[test]
 fn an_orderly_end_leaves_nothing_to_fold() {
     let mut logs = TwinLogs::new();

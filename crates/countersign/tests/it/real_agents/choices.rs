@@ -183,7 +183,7 @@ fn answer_in_watch(home: &Path, answers: [&str; 2]) {
         tmux(&["send-keys", "r"]);
         let answered = || screen().lines().any(|line| line.contains("question 1:"));
         poll("an answer to the key", || {
-            (answered() || screen().contains("too soon")).then_some(())
+            (answered() || screen().contains("key ignored")).then_some(())
         });
         answered().then_some(())
     });

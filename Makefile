@@ -28,7 +28,10 @@ test: agents web ## All tests; CI runs this, `make lint` and `make deny`
 
 test-web: web ## Types and tests of the web page, some of them in Chromium
 	cd web && npm run check && npm test
-	CHROMIUM="$$(scripts/browser)" && export CHROMIUM && cd web && npm run test:browser
+	cargo build --locked --workspace
+	CHROMIUM="$$(scripts/browser)" && export CHROMIUM && \
+		export COUNTERSIGN_BIN="$$(realpath "$${CARGO_TARGET_DIR:-target}")/debug/countersign" && \
+		cd web && npm run test:browser
 
 schemathesis: ## Test every REST operation of a scratch host against its own document
 	cargo build --locked -p countersign

@@ -1,7 +1,7 @@
 //! Rows for tests.
 
 use countersign_protocol::{
-    AskView, GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostQuestion, HostRule,
+    GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostAskView, HostQuestion, HostRule,
     HostVerdict, HostVerdictPart, Raw, RuleScope, Time, Who,
 };
 
@@ -60,11 +60,11 @@ pub(crate) fn approval() -> HostApproval {
         tool_call_id: None,
         turn: None,
         verdict: None,
-        view: Some(AskView {
+        view: Some(HostAskView {
             command: Some("cargo test --workspace".into()),
             summary: "Bash: cargo test --workspace".into(),
             title: Some("Run the tests".into()),
-            ..AskView::default()
+            ..HostAskView::default()
         }),
     }
 }
@@ -74,11 +74,11 @@ pub(crate) fn bash(command: &str) -> HostApproval {
     let input = serde_json::json!({ "command": command });
     HostApproval {
         input: Some(raw(&input.to_string())),
-        view: Some(AskView {
+        view: Some(HostAskView {
             command: Some(command.into()),
             summary: format!("Bash: {}", command.replace('\n', "\\n")),
             title: Some("Run the tests".into()),
-            ..AskView::default()
+            ..HostAskView::default()
         }),
         ..approval()
     }

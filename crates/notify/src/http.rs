@@ -31,13 +31,13 @@ const ROOT_FILES: [&str; 5] = [
 ];
 
 /// One request.
-pub(crate) struct HttpPost<'a> {
+pub(crate) struct OutgoingPost<'a> {
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: &'a [u8],
 }
 
-impl HttpPost<'_> {
+impl OutgoingPost<'_> {
     /// Sends it and returns if the server accepted it.
     pub(crate) fn send(&self) -> Result<(), SendError> {
         let mut request = client().post(self.url);
@@ -144,7 +144,7 @@ pub(crate) mod tests {
 
     fn post(status: u16, body: &'static str) -> Result<(), SendError> {
         let (url, served) = serve_once(status, body);
-        let request = HttpPost {
+        let request = OutgoingPost {
             url: &url,
             headers: &[],
             body: b"{}",
@@ -174,7 +174,7 @@ pub(crate) mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let request = HttpPost {
+        let request = OutgoingPost {
             url: &url,
             headers: &[],
             body: b"",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::http::HttpPost;
+use crate::http::OutgoingPost;
 use crate::{NotifyMessage, SendError};
 
 /// A topic on an ntfy server.
@@ -50,7 +50,7 @@ impl NtfyChannel {
                 .iter()
                 .map(|value| ("authorization", value.as_str())),
         );
-        let request = HttpPost {
+        let request = OutgoingPost {
             url: &self.server,
             headers: &headers,
             body: &body,

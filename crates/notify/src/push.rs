@@ -10,7 +10,7 @@ use countersign_core::Timestamp;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use crate::http::HttpPost;
+use crate::http::OutgoingPost;
 use crate::{AddressError, NotifyKeys, NotifyMessage, SendError, check_address};
 use encryption::{AUTH_SECRET_BYTES, PUBLIC_KEY_BYTES, encrypt};
 
@@ -123,7 +123,7 @@ impl PushChannel {
             .map_err(|_| SendError::Gone("the browser's key is not valid".to_owned()))?;
         let contact = message.public_url.as_deref();
         let authorization = vapid::authorization(&self.keys, &subscription.endpoint, contact, now)?;
-        let request = HttpPost {
+        let request = OutgoingPost {
             url: &subscription.endpoint,
             headers: &[
                 ("authorization", &authorization),

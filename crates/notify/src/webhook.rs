@@ -7,7 +7,7 @@ use countersign_core::Timestamp;
 use ring::hmac;
 use serde::Serialize;
 
-use crate::http::HttpPost;
+use crate::http::OutgoingPost;
 use crate::{NotifyMessage, SendError};
 
 /// The prefix of a secret that is written in base64.
@@ -76,7 +76,7 @@ impl WebhookChannel {
                 .iter()
                 .map(|value| ("webhook-signature", value.as_str())),
         );
-        let request = HttpPost {
+        let request = OutgoingPost {
             url: &self.url,
             headers: &headers,
             body: &body,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// What an ask means, made by the host. What will run comes from the input, never from what the agent
 /// says about it; `command`, `edits` and `rest_text` together show every member of the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AskView {
+pub struct HostAskView {
     /// The command that will run, whole, if the input has exactly one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -28,7 +28,7 @@ pub struct AskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_text: Option<String>,
     /// The files that it would change, if that is known.
-    pub edits: Vec<FileEdit>,
+    pub edits: Vec<HostFileEdit>,
     /// The exact input laid out, unless `rest_text` is that already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_text: Option<String>,
@@ -46,14 +46,14 @@ pub struct AskView {
 
 /// One file's change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FileEdit {
+pub struct HostFileEdit {
     /// Lines that come.
     pub added: usize,
     /// The change, with a few unchanged lines around it.
-    pub hunks: Vec<DiffHunk>,
+    pub hunks: Vec<HostDiffHunk>,
     /// What the old text is, where it does not come from the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub note: Option<FileEditNote>,
+    pub note: Option<HostFileEditNote>,
     pub path: String,
     /// Lines that go.
     pub removed: usize,
@@ -62,7 +62,7 @@ pub struct FileEdit {
 /// Where the old text of a change comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum FileEditNote {
+pub enum HostFileEditNote {
     /// The agent's copy of the file.
     AgentCopy,
     /// There is none: the whole new file is shown.
@@ -71,7 +71,7 @@ pub enum FileEditNote {
 
 /// Lines of a change that stand together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DiffHunk {
+pub struct HostDiffHunk {
     /// SHA-256 of its lines with their marks, by which a hunk is known again wherever it stands. For
     /// changes in a worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct DiffHunk {
     /// What stands above it in the file, such as the name of a function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    pub lines: Vec<DiffLine>,
+    pub lines: Vec<HostDiffLine>,
     /// The number of its first line in the new text, from one.
     pub new_start: usize,
     /// The number of its first line in the old text, from one.
@@ -88,18 +88,18 @@ pub struct DiffHunk {
 
 /// One line of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DiffLine {
-    pub kind: DiffLineKind,
+pub struct HostDiffLine {
+    pub kind: HostDiffLineKind,
     /// What changed within the line, if it has a counterpart: their texts together are `text`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub segments: Vec<DiffSegment>,
+    pub segments: Vec<HostDiffSegment>,
     pub text: String,
 }
 
 /// What becomes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum DiffLineKind {
+pub enum HostDiffLineKind {
     Context,
     Added,
     Removed,
@@ -107,7 +107,7 @@ pub enum DiffLineKind {
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DiffSegment {
+pub struct HostDiffSegment {
     /// Whether its counterpart lacks it.
     pub changed: bool,
     pub text: String,

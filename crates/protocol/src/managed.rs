@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::ask_view::DiffHunk;
+use crate::ask_view::HostDiffHunk;
 use crate::rows::HostAgent;
 use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::HostAgentRole;
@@ -462,7 +462,7 @@ pub struct DiffFileRow {
     pub from: Option<String>,
     /// Its changes, in the form `hunks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hunks: Option<Vec<DiffHunk>>,
+    pub hunks: Option<Vec<HostDiffHunk>>,
     /// Where it is, relative to the worktree.
     pub path: String,
     /// Removed lines.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::ask_view::AskView;
+use crate::ask_view::HostAskView;
 use crate::envelope::ErrorObject;
 use crate::managed::ManagedRow;
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
@@ -324,7 +324,7 @@ pub struct HostApproval {
     pub verdict: Option<HostVerdict>,
     /// What it means, for people. Absent in the reply to a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub view: Option<AskView>,
+    pub view: Option<HostAskView>,
 }
 
 /// Something that an ask wants to know of people.

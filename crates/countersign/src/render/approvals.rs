@@ -1,11 +1,11 @@
 //! Asks in words: the same on every screen of the terminal.
 //!
-//! What an ask means is the host's view of it (`core::AskView`), which came with the row.
+//! What an ask means is the host's view of it (`core::HostAskView`), which came with the row.
 
 use std::fmt::Write as _;
 
 use countersign_protocol::{
-    AskView, HostApproval, HostApprovalState, HostDoor, HostRole, Raw, Time, Who,
+    HostApproval, HostApprovalState, HostAskView, HostDoor, HostRole, Raw, Time, Who,
 };
 
 use crate::duration;
@@ -77,7 +77,7 @@ pub(crate) fn summary(row: &HostApproval) -> String {
 }
 
 /// What people see of an ask, if all of it came with the row.
-fn whole_view(row: &HostApproval) -> Option<&AskView> {
+fn whole_view(row: &HostApproval) -> Option<&HostAskView> {
     row.view.as_ref().filter(|view| !view.cut)
 }
 
@@ -367,7 +367,7 @@ mod tests {
         let row = HostApproval {
             deadline: Some(Time(1_800_000_000)),
             verdict: Some(test_rows::verdict()),
-            view: Some(AskView {
+            view: Some(HostAskView {
                 command: Some("cargo test --workspace".into()),
                 details_text: Some("{\n  \"kind\": \"execute\",\n  \"locations\": []\n}".into()),
                 input_text: Some(
@@ -375,7 +375,7 @@ mod tests {
                 ),
                 rest_text: Some("timeout: 5".into()),
                 title: Some("Run the tests".into()),
-                ..AskView::default()
+                ..HostAskView::default()
             }),
             ..test_rows::approval()
         };
@@ -418,7 +418,7 @@ mod tests {
         let row = HostApproval {
             details: test_rows::raw(r#"{"kind":"execute"}"#),
             edited_input: Some(test_rows::raw(r#"{"command":"true"}"#)),
-            view: test_rows::approval().view.map(|view| AskView {
+            view: test_rows::approval().view.map(|view| HostAskView {
                 cut: true,
                 warnings: vec!["odd".to_owned()],
                 command: None,
@@ -458,10 +458,10 @@ mod tests {
     fn an_ask_without_an_input_shows_its_agents_words_first() {
         let words = HostApproval {
             input: None,
-            view: Some(AskView {
+            view: Some(HostAskView {
                 summary: "Bash (unparsed): Run the tests".into(),
                 title: Some("Run the tests".into()),
-                ..AskView::default()
+                ..HostAskView::default()
             }),
             ..test_rows::approval()
         };

@@ -129,7 +129,7 @@ fn killed(event: &Stopped) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::{AskView, HostVerdict, Time};
+    use countersign_protocol::{HostAskView, HostVerdict, Time};
 
     use super::*;
     use crate::test_rows;
@@ -166,7 +166,7 @@ mod tests {
         let edited = HostApproval {
             edited_input: Some(test_rows::raw(r#"{"command":"cargo test -p core"}"#)),
             message: Some("only core".into()),
-            view: allowed.view.clone().map(|view| AskView {
+            view: allowed.view.clone().map(|view| HostAskView {
                 edited_summary: Some("Bash: cargo test -p core".into()),
                 ..view
             }),

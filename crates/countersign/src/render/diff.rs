@@ -1,17 +1,17 @@
 //! Changes of files, line by line.
 
 use countersign_core::{DiffBudget, diff_lines};
-use countersign_protocol::{DiffLine, DiffLineKind, FileEdit, FileEditNote};
+use countersign_protocol::{HostDiffLine, HostDiffLineKind, HostFileEdit, HostFileEditNote};
 
 use crate::render::escape;
 
 /// The changes that an ask would make.
-pub(crate) fn edits(edits: &[FileEdit]) -> Option<String> {
+pub(crate) fn edits(edits: &[HostFileEdit]) -> Option<String> {
     let mut text = String::new();
     for edit in edits {
         let note = match edit.note {
-            Some(FileEditNote::AgentCopy) => " (compared with the agent's copy)",
-            Some(FileEditNote::WholeFile) => " (the whole file)",
+            Some(HostFileEditNote::AgentCopy) => " (compared with the agent's copy)",
+            Some(HostFileEditNote::WholeFile) => " (the whole file)",
             None => "",
         };
         push_line(&mut text, &edit.path, note);
@@ -42,11 +42,11 @@ pub(crate) fn between(path: &str, old: &str, new: &str) -> String {
     text
 }
 
-fn mark(line: &DiffLine) -> &'static str {
+fn mark(line: &HostDiffLine) -> &'static str {
     match line.kind {
-        DiffLineKind::Context => " ",
-        DiffLineKind::Added => "+",
-        DiffLineKind::Removed => "-",
+        HostDiffLineKind::Context => " ",
+        HostDiffLineKind::Added => "+",
+        HostDiffLineKind::Removed => "-",
     }
 }
 
@@ -63,12 +63,12 @@ fn push_line(text: &mut String, start: &str, rest: &str) {
 
 #[cfg(test)]
 mod tests {
-    use countersign_protocol::DiffHunk;
+    use countersign_protocol::HostDiffHunk;
 
     use super::*;
 
-    fn edit(path: &str, note: Option<FileEditNote>, hunks: Vec<DiffHunk>) -> FileEdit {
-        FileEdit {
+    fn edit(path: &str, note: Option<HostFileEditNote>, hunks: Vec<HostDiffHunk>) -> HostFileEdit {
+        HostFileEdit {
             added: 0,
             hunks,
             note,
@@ -77,13 +77,13 @@ mod tests {
         }
     }
 
-    fn hunk(old_start: usize, lines: &[(DiffLineKind, &str)]) -> DiffHunk {
-        let lines = lines.iter().map(|&(kind, text)| DiffLine {
+    fn hunk(old_start: usize, lines: &[(HostDiffLineKind, &str)]) -> HostDiffHunk {
+        let lines = lines.iter().map(|&(kind, text)| HostDiffLine {
             kind,
             segments: Vec::new(),
             text: text.to_owned(),
         });
-        DiffHunk {
+        HostDiffHunk {
             digest: None,
             header: None,
             lines: lines.collect(),
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn edits_are_drawn_with_what_they_are_compared_with() {
-        use DiffLineKind::{Added, Context, Removed};
+        use HostDiffLineKind::{Added, Context, Removed};
         let first = hunk(1, &[(Context, "x"), (Removed, "y"), (Added, "Y")]);
         let second = hunk(9, &[(Added, "z")]);
         let shown = edits(&[
             edit("/p/a", None, vec![first.clone(), second.clone()]),
-            edit("/p/b", Some(FileEditNote::AgentCopy), vec![first]),
-            edit("/p/c", Some(FileEditNote::WholeFile), vec![second]),
+            edit("/p/b", Some(HostFileEditNote::AgentCopy), vec![first]),
+            edit("/p/c", Some(HostFileEditNote::WholeFile), vec![second]),
         ]);
         assert_eq!(
             shown.unwrap(),

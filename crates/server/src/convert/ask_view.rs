@@ -3,7 +3,8 @@
 use countersign_core as core;
 use countersign_core::{Ask, ChoiceQuestion, Json};
 use countersign_protocol::{
-    AskView, DiffHunk, DiffLine, DiffLineKind, DiffSegment, FileEdit, FileEditNote,
+    HostAskView, HostDiffHunk, HostDiffLine, HostDiffLineKind, HostDiffSegment, HostFileEdit,
+    HostFileEditNote,
 };
 
 use super::approvals::ViewDetail;
@@ -14,19 +15,19 @@ pub(super) fn view(
     questions: &[ChoiceQuestion],
     edited: Option<&Json>,
     detail: ViewDetail,
-) -> Option<AskView> {
+) -> Option<HostAskView> {
     match detail {
         ViewDetail::None => None,
         ViewDetail::Short => {
             let short = wire_view(core::AskView::short(ask, questions, edited));
-            Some(AskView { cut: true, ..short })
+            Some(HostAskView { cut: true, ..short })
         }
         ViewDetail::Whole => Some(wire_view(core::AskView::new(ask, questions, edited))),
     }
 }
 
 /// Takes the size of a view from what a reply may carry, or cuts the view if that is too little.
-pub(super) fn fit(view: &mut AskView, budget: &mut usize) {
+pub(super) fn fit(view: &mut HostAskView, budget: &mut usize) {
     let bytes = text_bytes(view);
     match budget.checked_sub(bytes) {
         Some(left) => *budget = left,
@@ -35,15 +36,15 @@ pub(super) fn fit(view: &mut AskView, budget: &mut usize) {
 }
 
 /// Leaves out everything that grows with the ask.
-pub(super) fn cut(view: &mut AskView) {
+pub(super) fn cut(view: &mut HostAskView) {
     let whole = std::mem::take(view);
-    *view = AskView {
+    *view = HostAskView {
         cut: true,
         editable: whole.editable,
         edited_summary: whole.edited_summary,
         summary: whole.summary,
         warnings: whole.warnings,
-        ..AskView::default()
+        ..HostAskView::default()
     };
 }
 
@@ -51,7 +52,7 @@ pub(super) fn cut(view: &mut AskView) {
 const LINE_BYTES: usize = 32;
 
 /// About how much a view takes.
-pub(super) fn text_bytes(view: &AskView) -> usize {
+pub(super) fn text_bytes(view: &HostAskView) -> usize {
     let texts = [
         &view.command,
         &view.details_text,
@@ -71,8 +72,8 @@ pub(super) fn text_bytes(view: &AskView) -> usize {
     texts + lines.sum::<usize>()
 }
 
-fn wire_view(view: core::AskView) -> AskView {
-    AskView {
+fn wire_view(view: core::AskView) -> HostAskView {
+    HostAskView {
         command: view.command,
         cut: false,
         details_text: view.details_text,
@@ -88,21 +89,21 @@ fn wire_view(view: core::AskView) -> AskView {
     }
 }
 
-fn file_edit(edit: core::FileEdit) -> FileEdit {
-    FileEdit {
+fn file_edit(edit: core::FileEdit) -> HostFileEdit {
+    HostFileEdit {
         added: edit.added(),
         removed: edit.removed(),
         hunks: edit.hunks.into_iter().map(hunk).collect(),
         note: edit.note.map(|note| match note {
-            core::EditNote::AgentCopy => FileEditNote::AgentCopy,
-            core::EditNote::WholeFile => FileEditNote::WholeFile,
+            core::EditNote::AgentCopy => HostFileEditNote::AgentCopy,
+            core::EditNote::WholeFile => HostFileEditNote::WholeFile,
         }),
         path: edit.path,
     }
 }
 
-pub(super) fn hunk(hunk: core::DiffHunk) -> DiffHunk {
-    DiffHunk {
+pub(super) fn hunk(hunk: core::DiffHunk) -> HostDiffHunk {
+    HostDiffHunk {
         digest: hunk.digest,
         header: hunk.header,
         lines: hunk.lines.into_iter().map(line).collect(),
@@ -111,16 +112,16 @@ pub(super) fn hunk(hunk: core::DiffHunk) -> DiffHunk {
     }
 }
 
-fn line(line: core::DiffLine) -> DiffLine {
-    let segments = line.segments.into_iter().map(|segment| DiffSegment {
+fn line(line: core::DiffLine) -> HostDiffLine {
+    let segments = line.segments.into_iter().map(|segment| HostDiffSegment {
         changed: segment.changed,
         text: segment.text,
     });
-    DiffLine {
+    HostDiffLine {
         kind: match line.kind {
-            core::DiffLineKind::Context => DiffLineKind::Context,
-            core::DiffLineKind::Added => DiffLineKind::Added,
-            core::DiffLineKind::Removed => DiffLineKind::Removed,
+            core::DiffLineKind::Context => HostDiffLineKind::Context,
+            core::DiffLineKind::Added => HostDiffLineKind::Added,
+            core::DiffLineKind::Removed => HostDiffLineKind::Removed,
         },
         segments: segments.collect(),
         text: line.text,

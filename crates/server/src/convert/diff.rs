@@ -4,7 +4,7 @@ use countersign_core::limits::{DIFF_FILE_LINES_SHOWN, DIFF_LINES_SHOWN};
 use countersign_core::{DiffBudget, FilePatch, parse_unified_diff};
 use countersign_daemon::{DiffFile, FileStatus};
 use countersign_protocol as wire;
-use countersign_protocol::{DiffForm, DiffHunk};
+use countersign_protocol::{DiffForm, HostDiffHunk};
 
 use super::ask_view::hunk;
 use crate::ops::managed::AgentChanges;
@@ -56,7 +56,7 @@ fn add_hunks(rows: &mut [wire::DiffFileRow], changes: &AgentChanges) {
         }
         lines_left = lines_left.saturating_sub(lines);
         let hunks = parts.iter().flat_map(|part| &part.hunks);
-        let hunks: Vec<DiffHunk> = hunks.map(|part| hunk(part.show(&mut budget))).collect();
+        let hunks: Vec<HostDiffHunk> = hunks.map(|part| hunk(part.show(&mut budget))).collect();
         row.hunks = Some(hunks);
     }
 }

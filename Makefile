@@ -1,6 +1,6 @@
 # Each target is a line anybody could type.
 .DEFAULT_GOAL := help
-.PHONY: help run web test test-web test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
+.PHONY: help run web tmux test test-web shots test-agents agents schemathesis check lint deny bench crash fuzz dev install dist clean
 
 CACHE := .cache
 DENY_VERSION := 0.20.2
@@ -21,7 +21,11 @@ run: ## Build, then start a host in a scratch home with three demo agents to ans
 web: ## Build the web page, which the next cargo build puts into the binary
 	scripts/web
 
-test: agents web ## All tests; CI runs this, `make lint` and `make deny`
+tmux: ## Install tmux for the tests of the terminal UI, if it is missing
+	scripts/tmux
+
+test: agents web tmux ## All tests; CI runs this, `make lint` and `make deny`
+	scripts/bubblewrap
 	COUNTERSIGN_AGENTS_REQUIRED=1 cargo test --locked --workspace
 	$(MAKE) test-web
 	$(MAKE) schemathesis
@@ -32,6 +36,10 @@ test-web: web ## Types and tests of the web page, some of them in Chromium
 	CHROMIUM="$$(scripts/browser)" && export CHROMIUM && \
 		export COUNTERSIGN_BIN="$$(realpath "$${CARGO_TARGET_DIR:-target}")/debug/countersign" && \
 		cd web && npm run test:browser
+
+shots: web ## Pictures of every screen of the web page, both themes, desktop and phone, into web/shots
+	cargo build --locked --workspace
+	scripts/shots
 
 schemathesis: ## Test every REST operation of a scratch host against its own document
 	cargo build --locked -p countersign

@@ -24,7 +24,7 @@ mod choice;
 mod client_requests;
 mod command;
 mod elicitation;
-mod envelope;
+pub(crate) mod envelope;
 mod handshake;
 mod permission;
 mod state;

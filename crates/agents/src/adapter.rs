@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign_core::Json;
-use countersign_core::event::{AgentPlan, TokenUsage, ToolStatus, TranscriptEntry};
+use countersign_core::event::{AgentOffers, AgentPlan, TokenUsage, ToolStatus, TranscriptEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -310,6 +310,8 @@ pub struct AgentReport {
     /// What it used so far in this session.
     pub usage: Option<TokenUsage>,
     pub title: Option<String>,
+    /// What can be chosen or typed from now on.
+    pub offers: AgentOffers,
 }
 
 /// An ask for permission, joined with what is known of the tool call.

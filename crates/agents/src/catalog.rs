@@ -24,10 +24,45 @@ pub struct KnownAgent {
     pub package: Option<(&'static str, &'static str)>,
     /// Variables of the host's environment it may need.
     pub environment: &'static [&'static str],
+    /// Where it keeps its sessions and its login, in the home folder. A sandbox lets it write there.
+    pub state: &'static [AgentFolder],
     /// How to install it.
     pub install: &'static str,
     /// What to know about its modes and models.
     pub hint: &'static str,
+}
+
+/// A folder that an agent keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentFolder {
+    /// The variable that names another place for it, if there is one.
+    pub variable: Option<&'static str>,
+    /// Where it is otherwise, in the home folder.
+    pub path: &'static str,
+    /// What in it says which programs run. The agent may not change that: it would hold outside its sandbox.
+    pub settings: &'static [&'static str],
+}
+
+const CLAUDE_STATE: &[AgentFolder] = &[AgentFolder {
+    variable: Some("CLAUDE_CONFIG_DIR"),
+    path: ".claude",
+    settings: &[
+        "settings.json",
+        "settings.local.json",
+        "commands",
+        "agents",
+        "skills",
+        "plugins",
+        "CLAUDE.md",
+    ],
+}];
+
+const fn state_folder(path: &'static str) -> AgentFolder {
+    AgentFolder {
+        variable: None,
+        path,
+        settings: &[],
+    }
 }
 
 const ALL: &[KnownAgent] = &[
@@ -44,6 +79,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CODE_OAUTH_TOKEN",
             "CLAUDE_CONFIG_DIR",
         ],
+        state: CLAUDE_STATE,
         install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -60,6 +96,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CODE_OAUTH_TOKEN",
             "CLAUDE_CONFIG_DIR",
         ],
+        state: CLAUDE_STATE,
         install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -70,6 +107,11 @@ const ALL: &[KnownAgent] = &[
         executables: &[("codex-acp", &[])],
         package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
         environment: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"],
+        state: &[AgentFolder {
+            variable: Some("CODEX_HOME"),
+            path: ".codex",
+            settings: &["config.toml", "rules", "AGENTS.md", "prompts"],
+        }],
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
     },
@@ -85,6 +127,11 @@ const ALL: &[KnownAgent] = &[
             "GOOGLE_CLOUD_PROJECT",
             "GOOGLE_GENAI_USE_VERTEXAI",
         ],
+        state: &[AgentFolder {
+            variable: None,
+            path: ".gemini",
+            settings: &["settings.json", "extensions", "commands", "GEMINI.md"],
+        }],
         install: "install it with `npm install -g @google/gemini-cli`",
         hint: "log in once by starting `gemini` in a terminal",
     },
@@ -95,6 +142,10 @@ const ALL: &[KnownAgent] = &[
         executables: &[("opencode", &["acp"])],
         package: None,
         environment: &["OPENCODE_CONFIG"],
+        state: &[
+            state_folder(".local/share/opencode"),
+            state_folder(".local/state/opencode"),
+        ],
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },
@@ -105,6 +156,10 @@ const ALL: &[KnownAgent] = &[
         executables: &[("goose", &["acp"])],
         package: None,
         environment: &["GOOSE_PROVIDER", "GOOSE_MODEL"],
+        state: &[
+            state_folder(".local/share/goose"),
+            state_folder(".local/state/goose"),
+        ],
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
     },
@@ -115,6 +170,7 @@ const ALL: &[KnownAgent] = &[
         executables: &[("defect", &[])],
         package: None,
         environment: &["XDG_CONFIG_HOME"],
+        state: &[state_folder(".local/share/defect")],
         install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",
     },

@@ -9,6 +9,7 @@ pub mod adapter;
 pub mod catalog;
 mod child;
 pub mod claude;
+pub mod editor;
 mod files;
 mod lines;
 mod process;

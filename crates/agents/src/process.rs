@@ -4,17 +4,25 @@
 //! a session of its own; it is in its tree before it runs anything.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use countersign_sandbox::ConfinementPlan;
 use rustix::process::Signal;
 
 use crate::child::ChildHandle;
 use crate::stream::{FdReader, FdWriter};
 use crate::tree::ProcessTree;
+
+/// This program, as the process finds it that is to become another, even if its file was replaced.
+pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const PROGRAM_NAME: &str = "countersign";
 
 /// What to start.
 #[derive(Debug)]
@@ -26,6 +34,8 @@ pub(crate) struct LaunchSpec<'a> {
     /// Its whole environment, save the marks.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) tree: &'a ProcessTree,
+    /// What is enforced on it.
+    pub(crate) confinement: Option<ConfinementPlan>,
 }
 
 /// The ends of a child's pipes that are ours.
@@ -67,24 +77,52 @@ pub(crate) fn launch(spec: &LaunchSpec<'_>) -> Result<(ChildPipes, Arc<ChildHand
 }
 
 fn start(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
-    let mut started = spec.tree.spawn(&|| Ok(build(spec)))?;
+    if let Some(plan) = &spec.confinement {
+        create_tmp(plan)?;
+    }
+    let mut started = spec.tree.spawn(&|| build(spec))?;
     let child = Arc::new(ChildHandle::watch(&started, spec.tree.tasks()));
     // Without its pipes nobody could talk to it, and nobody else knows that it was started.
     let ends = take_ends(&mut started).inspect_err(|_| child.signal_group(Signal::KILL))?;
     Ok((ends, child))
 }
 
-fn build(spec: &LaunchSpec<'_>) -> Command {
-    let mut command = Command::new(&spec.program);
+fn build(spec: &LaunchSpec<'_>) -> io::Result<Command> {
+    let mut command = command(spec.confinement.as_ref(), &spec.program, &spec.args)?;
     command
-        .args(&spec.args)
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// The folder that the agent and its terminals see as that for temporary files.
+fn create_tmp(plan: &ConfinementPlan) -> io::Result<()> {
+    let Some(folder) = &plan.tmp else {
+        return Ok(());
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// A program with its arguments, run by this program in its own place if it is confined.
+pub(crate) fn command(
+    confinement: Option<&ConfinementPlan>,
+    program: &OsStr,
+    args: &[OsString],
+) -> io::Result<Command> {
+    let Some(plan) = confinement else {
+        let mut command = Command::new(program);
+        command.args(args);
+        return Ok(command);
+    };
+    let mut command = Command::new(OWN_PROGRAM);
     command
+        .arg0(PROGRAM_NAME)
+        .args(countersign_sandbox::confined_command(plan, program, args)?);
+    Ok(command)
 }
 
 fn take_ends(started: &mut std::process::Child) -> io::Result<ChildPipes> {

@@ -54,7 +54,10 @@ const RUNNER_FILE: &str = "runner";
 /// What the runner writes about itself.
 const LOG_FILE: &str = "log";
 
-/// Everything that may lie in the folder of a runner.
+/// What its agent has for temporary files, if it is confined.
+pub const TMP_FOLDER: &str = "tmp";
+
+/// Every file that may lie in the folder of a runner.
 const FILES: [&str; 5] = [
     RECORD_FILE,
     SPILL_FILE,

@@ -8,6 +8,7 @@ mod changes;
 mod create;
 mod diff;
 mod git;
+mod git_places;
 mod include;
 mod merge;
 mod remove;
@@ -21,6 +22,7 @@ use countersign_core::event::Worktree;
 pub use changes::{WorktreeStatus, status};
 pub use create::{check_repository, create};
 pub use diff::{DiffFile, FileStatus, WorktreeDiff, diff};
+pub use git_places::{GitPlaces, git_places};
 pub use merge::{MergeOutcome, merge};
 pub use remove::{DiscardWork, RemovalOutcome, remove};
 

@@ -30,11 +30,12 @@ pub use approvals::{
     ApprovalResolveRequested, ApprovalResolved, Ask, AskAttachment,
 };
 pub use managed::{
-    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentPlan, AgentReady,
-    AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSpawned, AgentStopRequested,
-    EnvVar, MessageQueued, MessagesDropped, PassUsed, PlanStep, PromptAttachment, PromptMessage,
-    Protocol, RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry,
-    TurnEnded, TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
+    AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentOffers, AgentPlan, AgentReady,
+    AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSandbox, AgentSpawned,
+    AgentStopRequested, EnvVar, MessageQueued, MessagesDropped, OfferedChoice, OfferedCommand,
+    PassUsed, PlanStep, PromptAttachment, PromptMessage, Protocol, RunEnd, SandboxLevel,
+    SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
+    TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
 };
 pub use orchestration::{
     AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
@@ -171,7 +172,7 @@ events! {
     /// An agent is to use another mode or model.
     AgentConfigured = public "agent.configured", about agent, text [];
     /// An agent said something about itself.
-    AgentReported = internal "agent.reported", about agent, text [plan title];
+    AgentReported = internal "agent.reported", about agent, text [plan title offers];
     /// A message waits for an agent.
     MessageQueued = public "agent.message_queued", about agent, text [message];
     /// A child repeated a note that still waits for its parent.

@@ -675,3 +675,34 @@ pub const BRIEF_ASK_BYTES_MAX: usize = 2 * 1024;
 /// What the views of asks in one reply or event carry together. Beyond it they come without the parts
 /// that repeat the input, which is beside them; one ask alone is always shown whole.
 pub const VIEWS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Sessions of one editor's process: more windows than a person looks at.
+pub const EDITOR_SESSIONS_MAX: usize = 64;
+
+/// An allow that an editor sends sooner than this after it was asked is its own and not a person's.
+pub const EDITOR_AUTOMATIC_MS: u64 = 300;
+
+/// Tool calls of one session whose content can still change in an editor.
+pub const EDITOR_CALLS_KEPT: usize = 500;
+
+/// Lines of ours on one tool call in an editor; older ones make room.
+pub const EDITOR_NOTES_MAX: usize = 20;
+
+/// Sessions on one page of a list for an editor.
+pub const EDITOR_LIST_PAGE: usize = 50;
+
+/// A line of an editor: a prompt with the files it embeds.
+pub const EDITOR_LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Lines that wait for an editor to read them; beyond, what agents say waits with the host.
+pub const EDITOR_LINES_MAX: usize = 256;
+
+/// Facts about followed agents on their way to the editor's side.
+pub const EDITOR_FACTS_MAX: usize = 64;
+
+/// Calls of an editor's process to the host that wait for those before them.
+pub const EDITOR_CALLS_QUEUED: usize = 64;
+
+/// Branches of a repository that are kept from an agent in a worktree, each by a mount: beyond this its start would
+/// take too long.
+pub const SANDBOX_BRANCHES_MAX: usize = 2_000;

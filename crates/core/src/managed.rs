@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::approval::Approval;
 use crate::event::{
-    AgentPlan, AgentProfile, AgentRole, Ceiling, ProcessKey, PromptAttachment, PromptMessage,
-    SpawnOptions, TokenUsage, TranscriptEntry, Worktree,
+    AgentOffers, AgentPlan, AgentProfile, AgentRole, AgentSandbox, Ceiling, ProcessKey,
+    PromptAttachment, PromptMessage, SpawnOptions, TokenUsage, TranscriptEntry, Worktree,
 };
 use crate::ids::{ApprovalId, Timestamp};
 use crate::json::Json;
@@ -58,8 +58,14 @@ pub struct ManagedAgent {
     pub plan: AgentPlan,
     /// A title of its session.
     pub title: Option<String>,
+    /// What can be chosen or typed in its session.
+    #[serde(default, skip_serializing_if = "AgentOffers::is_empty")]
+    pub offers: AgentOffers,
     /// Its worktree.
     pub worktree: Option<Worktree>,
+    /// The sandbox that its last run was started in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<AgentSandbox>,
     /// Whether it was put away.
     pub archived: bool,
     /// When its last run ended.
@@ -233,7 +239,9 @@ impl ManagedAgent {
             model: None,
             plan: AgentPlan::default(),
             title: None,
+            offers: AgentOffers::default(),
             worktree: None,
+            sandbox: None,
             archived: false,
             ended_at: None,
             message: None,

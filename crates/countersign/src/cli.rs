@@ -9,6 +9,7 @@ mod ask_selection;
 mod audit;
 mod bypass;
 mod ceiling;
+pub(crate) mod confine;
 mod decide;
 pub(crate) mod detach;
 mod doctor;
@@ -16,6 +17,7 @@ pub(crate) mod down;
 mod events;
 mod hook;
 mod inbox;
+mod keys;
 mod kill;
 mod logs;
 mod ls;
@@ -27,12 +29,15 @@ mod replace;
 mod rules;
 pub(crate) mod runner;
 mod runners;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod service;
 pub(crate) mod shutdown;
 mod spawn;
 mod status;
 mod steer;
 mod stop;
+mod terminal;
 mod token;
 mod up;
 pub(crate) mod worktree;
@@ -45,11 +50,13 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use countersign_protocol::Method;
 use serde::Serialize;
 
+pub(crate) use args::split_command;
+
 use crate::client::{HostAddress, HostClient, HostEndpoint};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::paths::HostPaths;
-use crate::{completion, demo, man_pages, output, watch};
+use crate::{completion, demo, man_pages, output, tui, watch};
 
 /// One inbox between AI agents and the machine they work on.
 #[derive(Parser)]
@@ -112,9 +119,9 @@ pub(crate) enum CliCommand {
     Down(down::DownArgs),
     /// Show the state of the host
     #[command(
-        after_help = "Examples:\n  countersign status\n  countersign status --json | jq .pending_approvals"
+        after_help = "Examples:\n  countersign status\n  countersign status --json | jq .pending_approvals\n  countersign status --line"
     )]
-    Status,
+    Status(status::StatusArgs),
     /// Check the installation and suggest fixes
     #[command(
         after_help = "Examples:\n  countersign doctor\n  countersign doctor --json\n\nExits with 1 if any check fails; warnings alone exit with 0."
@@ -154,6 +161,8 @@ pub(crate) enum CliCommand {
     Configure(steer::ConfigureArgs),
     /// Print the transcript of an agent
     Logs(logs::LogsArgs),
+    /// Follow the output of a command that an agent runs
+    Terminal(terminal::TerminalArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),
     /// List, merge and remove agents' worktrees
@@ -178,6 +187,9 @@ pub(crate) enum CliCommand {
     Deny(decide::DenyArgs),
     /// Answer a question
     Answer(decide::AnswerArgs),
+    /// Open the terminal UI: inbox, agents and transcripts
+    #[command(after_help = tui::HELP)]
+    Tui(tui::TuiArgs),
     /// Watch the inbox and answer with single keys
     #[command(after_help = watch::KEYS_HELP)]
     Watch,
@@ -223,14 +235,28 @@ pub(crate) enum CliCommand {
     Stop(stop::StopArgs),
     /// Serve the host's tools to an agent as an MCP server on stdin and stdout
     Mcp(crate::mcp::McpArgs),
+    /// Serve agents to an editor over the Agent Client Protocol on stdin and stdout
+    Acp(crate::acp::AcpArgs),
     /// Start the host at login (systemd or launchd)
     #[command(
         subcommand,
         after_help = "Examples:\n  countersign service install\n  countersign service status"
     )]
     Service(service::ServiceCommand),
+    /// Check what the sandbox of agents stops on this machine
+    #[cfg(target_os = "linux")]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign sandbox check\n  countersign sandbox explain builder"
+    )]
+    Sandbox(sandbox::SandboxCommand),
     /// Print a one-time link to the web page
     Open(open::OpenArgs),
+    /// Print the commands of the terminal UI with their keys
+    #[command(
+        after_help = "Examples:\n  countersign keys\n  countersign keys --markdown > keys.md"
+    )]
+    Keys(keys::KeysArgs),
     /// Print what a shell needs to complete commands, names and ids
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -256,7 +282,7 @@ fn closing_help() -> String {
         "Examples:\n  \
          countersign up --detach\n  \
          countersign spawn --agent claude --name fix --worktree 'Fix the failing test'\n  \
-         countersign watch\n\n{}",
+         countersign\n\n{}",
         CliExit::help()
     )
 }
@@ -280,15 +306,15 @@ impl Cli {
 const COMMAND_GROUPS: [(&str, &str); 6] = [
     (
         "Run agents",
-        "agents spawn ls send interrupt wait logs diff kill resume fork rename configure archive unarchive worktree",
+        "agents spawn ls send interrupt wait logs terminal diff kill resume fork rename configure archive unarchive worktree",
     ),
-    ("Decide", "inbox show approve deny answer watch stop"),
+    ("Decide", "tui inbox show approve deny answer watch stop"),
     ("Rules", "rules bypass ceiling"),
     ("Record", "events audit"),
-    ("Connect", "ask hook mcp token notify"),
+    ("Connect", "acp ask hook mcp token notify"),
     (
         "Host",
-        "up down status doctor service open completions help",
+        "up down status doctor sandbox service open keys completions help",
     ),
 ];
 
@@ -348,7 +374,7 @@ impl Cli {
         match command {
             CliCommand::Up(args) => Box::pin(up::up(common, args)).await,
             CliCommand::Down(args) => down::down(common, args).await,
-            CliCommand::Status => status::status(common).await,
+            CliCommand::Status(args) => status::status(common, &args).await,
             CliCommand::Doctor => doctor::doctor(common).await,
             CliCommand::Agents => agents::agents(common).await,
             CliCommand::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
@@ -364,6 +390,7 @@ impl Cli {
             CliCommand::Rename(args) => steer::rename(common, args).await,
             CliCommand::Configure(args) => steer::configure(common, args).await,
             CliCommand::Logs(args) => Box::pin(logs::logs(common, args)).await,
+            CliCommand::Terminal(args) => terminal::terminal(common, args).await,
             CliCommand::Diff(args) => worktree::diff(common, args).await,
             CliCommand::Worktree(command) => worktree::worktree(common, command).await,
             CliCommand::Inbox(args) => inbox::inbox(common, args).await,
@@ -371,6 +398,8 @@ impl Cli {
             CliCommand::Approve(args) => decide::approve(common, args).await,
             CliCommand::Deny(args) => decide::deny(common, args).await,
             CliCommand::Answer(args) => decide::answer(common, args).await,
+            CliCommand::Tui(args) => Box::pin(tui::tui(&common.endpoint()?, &args, "")).await,
+            CliCommand::Keys(args) => keys::keys(common, &args),
             CliCommand::Watch => watch::watch(&common.endpoint()?, "").await,
             CliCommand::Events(args) => events::events(common, args).await,
             CliCommand::Ask(args) => Box::pin(ask::ask(common, args)).await,
@@ -383,26 +412,28 @@ impl Cli {
             CliCommand::Hook(command) => hook::hook(common, command),
             CliCommand::Stop(args) => stop::stop(common, args).await,
             CliCommand::Service(command) => service::service(common, command),
+            #[cfg(target_os = "linux")]
+            CliCommand::Sandbox(command) => sandbox::sandbox(common, command).await,
             CliCommand::Open(args) => open::open(common, &args).await,
             CliCommand::Completions { shell } => completions(shell),
             CliCommand::Man { folder } => man(&folder),
             CliCommand::Demo(command) => Box::pin(demo::run(command)).await,
             CliCommand::Mcp(args) => crate::mcp::mcp(args),
+            CliCommand::Acp(args) => Box::pin(crate::acp::acp(common, args)).await,
             CliCommand::Runner(args) => runner::runner(args).await,
         }
     }
 }
 
-/// On a terminal the live screen; elsewhere the help, and it is an error that no command was given.
+/// On a terminal the terminal UI; elsewhere the help, and it is an error that no command was given.
 async fn without_command(common: &CommonArgs) -> Result<CliExit, CliError> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let help = arranged_command().render_help().ansi().to_string();
         output::print(&help)?;
         return Ok(CliExit::Usage);
     }
-    // Without a host the hint says how to start one, instead of an empty screen that waits for it.
-    drop(common.connect().await?);
-    watch::watch(&common.endpoint()?, "").await
+    let args = tui::TuiArgs::default();
+    Box::pin(tui::tui(&common.endpoint()?, &args, "")).await
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<CliExit, CliError> {

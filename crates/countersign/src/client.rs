@@ -189,7 +189,7 @@ impl HostRefusal {
 }
 
 #[derive(Serialize)]
-struct OutgoingRequest<'a, P> {
+struct OutgoingRequest<'a, P: ?Sized> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
@@ -271,15 +271,34 @@ impl HostClient {
         limit: Duration,
         params: &M::Params,
     ) -> Result<M::Result, CallError> {
+        let reply = self.exchange(M::NAME, limit, params).await?;
+        serde_json::from_str(&reply).map_err(|error| unexpected(M::NAME, error))
+    }
+
+    /// The same for a method by its name, with parameters and result as JSON.
+    pub(crate) async fn call_raw(
+        &mut self,
+        method: &'static str,
+        params: &RawValue,
+    ) -> Result<String, CallError> {
+        self.exchange(method, CALL, params).await
+    }
+
+    async fn exchange<P: Serialize + ?Sized>(
+        &mut self,
+        method: &'static str,
+        limit: Duration,
+        params: &P,
+    ) -> Result<String, CallError> {
         let id = self.next_id;
         self.next_id += 1;
         let request = OutgoingRequest {
             jsonrpc: "2.0",
             id,
-            method: M::NAME,
+            method,
             params,
         };
-        let text = serde_json::to_string(&request).map_err(|error| unexpected(M::NAME, error))?;
+        let text = serde_json::to_string(&request).map_err(|error| unexpected(method, error))?;
         let exchange = async {
             self.socket
                 .send(Message::text(text))
@@ -287,10 +306,9 @@ impl HostClient {
                 .map_err(|error| CallError::Lost(Box::new(error)))?;
             self.reply(id).await
         };
-        let reply = timeout(limit, exchange)
+        timeout(limit, exchange)
             .await
-            .map_err(|_| CallError::Slow { method: M::NAME })??;
-        serde_json::from_str(&reply).map_err(|error| unexpected(M::NAME, error))
+            .map_err(|_| CallError::Slow { method })?
     }
 
     /// The next event of a subscription. Dropping the future loses nothing.
@@ -302,6 +320,11 @@ impl HostClient {
             let text = self.next_text().await?;
             self.keep_event(&text)?;
         }
+    }
+
+    /// Events that came while a reply was waited for, and were not taken yet.
+    pub(crate) fn waiting_events(&self) -> impl Iterator<Item = &HostEvent> {
+        self.events.iter()
     }
 
     async fn reply(&mut self, id: u64) -> Result<String, CallError> {

@@ -66,8 +66,10 @@ pub(crate) fn add_value_completers(command: Command) -> Command {
 
 fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
     match (command, arg.get_id().as_str()) {
-        ("spawn", "agent") => Some(ArgValueCompleter::new(complete_catalog)),
-        (_, "agent" | "agents" | "session") => Some(ArgValueCompleter::new(complete_agents)),
+        ("spawn" | "acp", "agent") => Some(ArgValueCompleter::new(complete_catalog)),
+        (_, "agent" | "agents" | "session") | ("acp", "attach") => {
+            Some(ArgValueCompleter::new(complete_agents))
+        }
         ("approve" | "deny", "id" | "ids") | ("suggest", "approval") => {
             Some(ArgValueCompleter::new(complete_asks))
         }

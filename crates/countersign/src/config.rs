@@ -1,5 +1,6 @@
 //! The configuration file: where to listen, under which names, and what holds for agents.
 
+mod editor;
 mod notify;
 mod profile;
 mod questions;
@@ -14,10 +15,12 @@ use countersign_core::limits::{
     HOOK_LIMIT_MS, HOOK_WAIT_MS_MAX, RUNNER_PATIENCE_MS, RUNNER_PATIENCE_MS_MAX,
 };
 use countersign_protocol::{DecideConfirm, HookEnd};
+use countersign_sandbox::SandboxProfile;
 use serde::Deserialize;
 
 use crate::error::CliError;
 
+pub(crate) use self::editor::EditorConfig;
 pub(crate) use self::notify::{NotifyConfig, NotifyPlaces};
 pub(crate) use self::profile::ProfileConfig;
 pub(crate) use self::questions::QuestionsConfig;
@@ -53,9 +56,14 @@ pub(crate) struct HostConfig {
     pub(crate) notify: NotifyConfig,
     #[serde(default)]
     pub(crate) decide: DecideConfig,
+    #[serde(default)]
+    pub(crate) editor: EditorConfig,
     /// What `spawn --profile NAME` stands for.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, ProfileConfig>,
+    /// What `spawn --sandbox NAME` stands for.
+    #[serde(default)]
+    pub(crate) sandbox: BTreeMap<String, SandboxProfile>,
 }
 
 /// What holds for callers on TCP.
@@ -155,6 +163,9 @@ pub(crate) struct AgentsConfig {
     /// How long they go on without a host.
     #[serde(default)]
     pub(crate) alone_minutes: AloneMinutes,
+    /// The sandbox profile of those that are not told otherwise.
+    #[serde(default)]
+    pub(crate) sandbox: Option<String>,
 }
 
 /// At least a minute and at most a week.
@@ -244,11 +255,17 @@ impl HostConfig {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
+        let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
             format!("line {line}: {}", error.message())
-        })
+        })?;
+        if config.sandbox.contains_key(SandboxProfile::OPEN) {
+            return Err(
+                "`[sandbox.open]`: `open` stands for no sandbox; choose another name".into(),
+            );
+        }
+        Ok(config)
     }
 
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
@@ -275,13 +292,16 @@ mod tests {
             server: ServerConfig::default(),
             agents: AgentsConfig {
                 alone_minutes: AloneMinutes(5),
+                sandbox: None,
             },
             hook: HookConfig::default(),
             questions: QuestionsConfig::default(),
             web: WebConfig::default(),
             notify: NotifyConfig::default(),
             decide: DecideConfig::default(),
+            editor: EditorConfig::default(),
             profiles: BTreeMap::new(),
+            sandbox: BTreeMap::new(),
         };
         assert_eq!(config, expected);
         assert_eq!(
@@ -299,7 +319,7 @@ mod tests {
         let error = HostConfig::parse("allow_hosts = []\nlisten_on = \"x\"\n").unwrap_err();
         assert_eq!(
             error,
-            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`, `web`, `notify`, `decide`, `profiles`"
+            "line 2: unknown field `listen_on`, expected one of `listen`, `allow_hosts`, `server`, `agents`, `hook`, `questions`, `web`, `notify`, `decide`, `editor`, `profiles`, `sandbox`"
         );
     }
 
@@ -369,6 +389,27 @@ mod tests {
             "fallback = 1",
         ] {
             assert!(read(&format!("[hook]\n{wrong}\n")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sandbox_profile_says_only_what_differs_from_the_usual_one() {
+        let read = |text: &str| HostConfig::parse(text).map(|config| config.sandbox);
+        let text = "[sandbox.tight]\nnetwork = \"none\"\nrequire = \"landlock\"\n";
+        let profile = SandboxProfile {
+            network: countersign_sandbox::NetworkAccess::None,
+            require: countersign_sandbox::RequiredLevel::Landlock,
+            ..SandboxProfile::default()
+        };
+        let expected = BTreeMap::from([("tight".to_owned(), profile)]);
+        assert_eq!(read(text).unwrap(), expected);
+        for wrong in [
+            "[sandbox.open]\n",
+            "[sandbox.work]\nwrites = []\n",
+            "[sandbox.work]\nrequire = \"some\"\n",
+            "[sandbox.work]\nlimits = { process = 1 }\n",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{
-    HostSettings, McpServer, NotifySettings, Rulebook, RunnerSettings, Service, ServiceError,
+    HostSettings, McpServer, NotifySettings, Rulebook, RunnerSettings, SandboxSettings, Service,
+    ServiceError,
 };
 use countersign_protocol::DecideConfirm;
 use countersign_server::{Server, ServerOptions, WebOptions};
@@ -34,12 +35,30 @@ pub(crate) struct HostOptions {
     pub(crate) escalation_ms: u64,
     pub(crate) web: WebOptions,
     pub(crate) notify: NotifySettings,
+    pub(crate) sandbox: SandboxSettings,
 }
 
 /// What the file says, or a test.
 pub(crate) fn agents_alone_ms(config: &HostConfig) -> u64 {
     from_environment("COUNTERSIGN_RUNNER_PATIENCE_MS")
         .unwrap_or_else(|| config.agents.alone_minutes.as_ms())
+}
+
+/// What agents are confined with: what the file says, or a variable in its place.
+pub(crate) fn sandbox_settings(paths: &HostPaths, config: &HostConfig) -> SandboxSettings {
+    let mut settings = SandboxSettings::new("/proc/self/exe".into(), paths.runtime_dir.clone());
+    settings.profiles.clone_from(&config.sandbox);
+    let variable = std::env::var("COUNTERSIGN_SANDBOX").ok();
+    settings.usual = variable
+        .filter(|name| !name.is_empty())
+        .or_else(|| config.agents.sandbox.clone());
+    // Whole folders: a file that is replaced would show up again.
+    settings.host_files = vec![paths.config_dir().to_owned(), paths.data_dir.clone()];
+    settings
+        .host_files
+        .extend(config.notify.secret_files(paths.config_dir()));
+    settings.runner_sockets.clone_from(&paths.runner_sockets);
+    settings
 }
 
 /// Runs until it is told to end; calls `ready` with the TCP address once every door is open.
@@ -57,11 +76,13 @@ pub(crate) async fn run(
         escalation_ms,
         web,
         notify,
+        sandbox,
     } = options;
     raise_file_limit();
     let mut settings = settings(&paths, agents_alone_ms)?;
     settings.escalation_ms = escalation_ms;
     settings.notify = notify;
+    settings.runners.sandbox = Some(sandbox);
     // The record before the doors: opening it takes its lock, so a second host fails here and leaves
     // the socket of the first one alone.
     let (service, mut stopped) = countersign_daemon::open(&paths.database, settings).await?;

@@ -1,6 +1,7 @@
 //! Countersign: one inbox between AI agents and the machine they work on.
 #![forbid(unsafe_code)]
 
+mod acp;
 mod audit;
 mod cli;
 mod client;
@@ -20,14 +21,17 @@ mod output;
 mod paths;
 mod random_id;
 mod reconnect;
-mod render;
 mod rule_files;
-#[cfg(test)]
-mod test_rows;
+mod screen;
+mod tui;
 mod watch;
 
 use std::process::ExitCode;
 
+use countersign_sandbox::ConfineStage;
+#[cfg(test)]
+use countersign_tui::test_rows;
+use countersign_tui::{fit, render};
 use tokio::runtime::Builder;
 
 #[global_allocator]
@@ -42,9 +46,22 @@ fn main() -> ExitCode {
             ErrorFormat::Text,
         );
     }
+    // What every confined program waits for, and what runs inside a sandbox.
+    if let Some(stage) = ConfineStage::read_arguments(std::env::args_os().skip(1)) {
+        return cli::confine::confine(stage);
+    }
     // Agents start a bridge per session and wait for it. It blocks in threads, so it needs no runtime.
     if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
         return finish(mcp::mcp(args), ErrorFormat::Text);
+    }
+    // Editors start one for each window and wait for its first answer.
+    if let Some(args) = acp::arguments(std::env::args_os().skip(1)) {
+        let common = cli::CommonArgs::default();
+        return run(
+            &mut Builder::new_current_thread(),
+            acp::acp(&common, args),
+            ErrorFormat::Text,
+        );
     }
     // An agent waits for each of these before each of its steps.
     if let Some(args) = hook::arguments(std::env::args_os().skip(1)) {

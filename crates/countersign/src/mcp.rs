@@ -8,7 +8,7 @@
 //! secret passes through here.
 
 mod call;
-mod lines;
+pub(crate) mod lines;
 mod message;
 mod stdout;
 

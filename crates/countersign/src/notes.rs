@@ -2,23 +2,15 @@
 //!
 //! A note needs no answer, so it is listed for a while and not until something ends it.
 
-use countersign_protocol::{EventsParams, HostEvent, Kinds, Reason, Time, method};
+use countersign_protocol::{EventsParams, HostEvent, Kinds, Reason, method};
 
 use crate::client::{CallError, HostClient};
 use crate::duration;
 use crate::render::decisions;
+pub(crate) use crate::render::notes::{LISTED_MAX, is_recent};
 
-/// How long notes are listed: a day, so that those of a night are seen in the morning.
-const LISTED_MICROS: u64 = 24 * 3_600_000_000;
-/// How many of them at most.
-pub(crate) const LISTED_MAX: usize = 20;
 /// How many events are looked through. Notes that orchestrators read are among them.
 const SEARCHED_MAX: u64 = 500;
-
-/// Whether a note from then is still listed.
-pub(crate) fn is_recent(sent: Time, now: Time) -> bool {
-    sent.0 >= now.0.saturating_sub(LISTED_MICROS)
-}
 
 /// The notes that are listed, oldest first.
 pub(crate) async fn recent(

@@ -10,9 +10,10 @@ use anstyle::{AnsiColor, Style};
 use countersign_core::JsonMembers;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::error::CliError;
+use crate::fit;
 
 /// How wide a list may be when nobody looks at it.
 const WIDTH_UNSEEN: usize = 160;
@@ -158,7 +159,7 @@ fn row_line(
         }
         line.push_str(&" ".repeat(gap));
         used += gap;
-        let shown = truncate(cell, width - used);
+        let shown = fit::truncate(cell, width - used);
         let style = style(index);
         // Writing into a text cannot fail.
         let _ = write!(line, "{style}{shown}{style:#}");
@@ -167,47 +168,6 @@ fn row_line(
     }
     line.push('\n');
     line
-}
-
-/// The beginning of a text, with `…` where something is left out.
-pub(crate) fn truncate(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        // One column is kept for the mark.
-        if used + 1 > width {
-            break;
-        }
-        kept.push(c);
-    }
-    kept.push('…');
-    kept
-}
-
-/// The beginning and the end of a text, with `…` where something is left out. For paths, whose last
-/// part says most.
-pub(crate) fn truncate_middle(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let room = width.saturating_sub(1);
-    let begin = truncate(text, room / 2 + 1);
-    let begin = begin.trim_end_matches('…');
-    let mut end = Vec::new();
-    let mut used = begin.width();
-    for c in text.chars().rev() {
-        used += c.width().unwrap_or(0);
-        if used > room {
-            break;
-        }
-        end.push(c);
-    }
-    let end: String = end.into_iter().rev().collect();
-    format!("{begin}…{end}")
 }
 
 /// A path with `~` for the home folder.
@@ -222,21 +182,6 @@ pub(crate) fn short_path(path: &str, home: &str) -> String {
 /// The folder that [`short_path`] leaves out; empty if it is not known.
 pub(crate) fn home_folder() -> String {
     std::env::var("HOME").unwrap_or_default()
-}
-
-/// Breaks a text at blanks. A word that is longer than a line stands on one of its own.
-pub(crate) fn wrap_words(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(last) if last.width() + 1 + word.width() <= width => {
-                last.push(' ');
-                last.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Names and values, the names aligned; further lines of a value stand under its first.
@@ -297,13 +242,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_text_never_exceeds_its_width() {
-        assert_eq!(truncate("日本語", 5), "日本…");
-        assert_eq!(truncate("日本語", 4), "日…");
-        assert_eq!(truncate("abc", 3), "abc");
-    }
-
-    #[test]
     fn a_row_has_one_word_for_its_state_and_keeps_its_input_to_the_byte() {
         let row = countersign_protocol::HostApproval {
             input: Some(crate::test_rows::raw(r#"{"a": 1.50, "a":2,"status":"x"}"#)),
@@ -316,14 +254,6 @@ mod tests {
         );
         assert!(text.contains(r#""state":"pending""#), "{text}");
         assert!(!text.contains(r#""status":"pending""#), "{text}");
-    }
-
-    #[test]
-    fn a_path_is_cut_in_the_middle() {
-        let path = "~/src/project.worktrees/some-agent/crates/core";
-        assert_eq!(truncate_middle(path, 20), "~/src/pro…rates/core");
-        assert_eq!(truncate_middle("日本語日本語", 7), "日…本語");
-        assert_eq!(truncate_middle("abc", 3), "abc");
     }
 
     #[test]

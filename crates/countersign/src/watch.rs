@@ -5,12 +5,11 @@
 
 mod draw;
 mod host_events;
-mod keyboard;
 mod keys;
+mod picture;
 #[cfg(test)]
 mod safety_tests;
 mod screen;
-mod terminal;
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
@@ -26,10 +25,8 @@ use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::host_events::apply_event;
-use self::keyboard::KeyboardReader;
 use self::keys::{KeyAction, KeyPress};
 use self::screen::{HostPresence, HostWarnings, WatchScreen};
-use self::terminal::RawTerminal;
 use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
@@ -37,6 +34,7 @@ use crate::exit::CliExit;
 use crate::notes;
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, rules};
+use crate::screen::{KeyboardReader, RawTerminal, TerminalModes};
 
 pub(crate) const KEYS_HELP: &str = "Examples:
   countersign watch
@@ -100,7 +98,7 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     apply_snapshot(&mut screen, opened);
     note.clone_into(&mut screen.note);
     // Only now: an error before this is printed on an ordinary screen.
-    let terminal = RawTerminal::enter().map_err(failed)?;
+    let terminal = RawTerminal::enter(TerminalModes::Keys).map_err(failed)?;
     let mut watch = WatchLoop {
         endpoint: endpoint.clone(),
         wire: WatchConnection::Up(Box::new(client)),
@@ -154,7 +152,7 @@ impl WatchLoop {
         self.screen.wall = duration::now();
         self.screen.drop_old_notes();
         let picture = draw::draw(&self.screen, width.into(), height.into());
-        self.terminal.put(&picture.lines)?;
+        picture::put(&self.terminal, &picture.lines)?;
         self.screen.record_drawn(picture.page, picture.body);
         Ok(())
     }
@@ -314,6 +312,10 @@ impl WatchLoop {
         let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
+        let body = ResolutionBody {
+            considered_ms: self.screen.considered_ms(Instant::now()),
+            ..body
+        };
         let params = ApprovalTarget {
             approval_id: id,
             body,
@@ -370,7 +372,7 @@ impl WatchLoop {
             question_id,
             body: AnswerBody {
                 answer,
-                considered_ms: None,
+                considered_ms: self.screen.considered_ms(Instant::now()),
             },
         };
         let result = client.call::<method::AnswerQuestion>(&params).await;

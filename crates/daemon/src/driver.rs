@@ -8,6 +8,7 @@ mod adoption;
 mod agent_connection;
 mod agent_loop;
 mod client_requests;
+mod confinement;
 mod connection_state;
 mod deliveries;
 mod duty_performer;
@@ -37,6 +38,7 @@ use crate::service::Service;
 use adoption::RunnerConnection;
 pub(crate) use adoption::{AdoptedAgents, find_runners};
 use agent_loop::AgentLoop;
+pub use confinement::{ConfinementRequest, SandboxSettings};
 pub(crate) use launch::check_launch;
 pub(crate) use runner_host::{ProcessRunners, RunnerHost};
 

@@ -38,6 +38,7 @@ pub use countersign_notify::{
     AddressError, NtfyChannel, PushSubscription, WebhookChannel, WebhookSecretError, check_address,
 };
 pub use countersign_rules::{RuleArea, SuggestedRule, explain};
+pub use countersign_sandbox::SandboxSupport;
 pub use countersign_store::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
     StoreError,
@@ -45,6 +46,7 @@ pub use countersign_store::{
 pub use crash::{
     AGENT_CRASH_POINTS, CRASH_POINTS, NOTIFY_CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS,
 };
+pub use driver::{ConfinementRequest, SandboxSettings};
 pub use feed::{Feed, FeedEntry};
 pub use ids::{
     new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id, new_secret,
@@ -57,7 +59,7 @@ pub use notify::{
 pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{
     DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,
-    foreign_policy,
+    UntrustedRuleFile, foreign_policy,
 };
 pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,

@@ -13,7 +13,7 @@ mod rule_cache;
 mod search_paths;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use countersign_rules::{FileFacts, FileProblems};
 use tokio::sync::watch;
 
-pub use dir_rules::{DirRules, ListedRule, RuleFileProblem, RuleLayer};
+pub use dir_rules::{DirRules, ListedRule, RuleFileProblem, RuleLayer, UntrustedRuleFile};
 use disk::DiskFacts;
 pub use foreign::foreign_policy;
 use rule_cache::RuleCache;
@@ -145,6 +145,21 @@ impl Rulebook {
             cache.set_trusted(trusted);
             self.publish_revision(&cache);
         }
+    }
+
+    /// The files of a place whose allows do not count yet, each with its text. One that changed since
+    /// it was last looked at is left out.
+    pub fn untrusted_files(&self, cwd: Option<&str>) -> Vec<UntrustedRuleFile> {
+        let rules = self.rules_for(cwd);
+        let files = rules.untrusted.iter().filter_map(|(file, digest)| {
+            let text = disk::read_unchanged(Path::new(file), digest)?;
+            Some(UntrustedRuleFile {
+                file: file.clone(),
+                digest: digest.clone(),
+                text,
+            })
+        });
+        files.collect()
     }
 
     /// The rules of a place one by one, each with whether it counts now.

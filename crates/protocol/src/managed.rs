@@ -49,7 +49,7 @@ pub struct SpawnAgentParams {
     /// Tools it may not use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
-    /// MCP servers for Claude Code, by name, as in its own configuration (`mcpServers`).
+    /// MCP servers by name, as in the configuration of Claude Code (`mcpServers`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub mcp_servers: Option<Raw>,
@@ -68,6 +68,9 @@ pub struct SpawnAgentParams {
     /// How long its asks wait for an answer; 0 for as long as it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
+    /// The sandbox profile, by name (default: the host's choice).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// `orchestrator` for an agent that starts agents of its own.
     #[serde(
         default,
@@ -76,6 +79,15 @@ pub struct SpawnAgentParams {
     )]
     #[schema(value_type = Option<String>, pattern = "^orchestrator$")]
     pub role: Option<HostAgentRole>,
+}
+
+/// The sandbox of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SandboxRow {
+    /// The name of the profile; `open` for none.
+    pub profile: String,
+    /// How much of it the machine enforces: `full`, `landlock` or `open`.
+    pub level: String,
 }
 
 /// The protocol of an agent.
@@ -302,6 +314,9 @@ pub struct ManagedRow {
     /// The program and its arguments, if it was started by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Commands that can be sent to it as messages, after a slash, as it lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<SlashCommandRow>,
     /// The folder it works in.
     pub cwd: String,
     /// Tools it may not use.
@@ -329,6 +344,12 @@ pub struct ManagedRow {
     /// The model it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The models that it can use, as it lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ChoiceRow>,
+    /// The modes that it can be in, as it lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<ChoiceRow>,
     /// The orchestrator that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -347,6 +368,9 @@ pub struct ManagedRow {
     pub role: Option<HostAgentRole>,
     /// Which of its runs, counted from 1.
     pub run: u32,
+    /// The sandbox that its last run was started in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxRow>,
     /// The agent's own id of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -363,6 +387,27 @@ pub struct ManagedRow {
     /// Its worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeRow>,
+}
+
+/// A mode or model of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChoiceRow {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The agent's own name for it, as `configure` takes it.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+}
+
+/// A command that an agent understands as a message, after a slash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlashCommandRow {
+    pub description: String,
+    /// What may follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    pub name: String,
 }
 
 /// A turn that runs.

@@ -22,8 +22,8 @@ use crate::{
     RequestApprovalParams, RescueRecordParams, RescueResult, ResolutionBody, RuleSuggestions,
     RulesParams, RulesResult, ShutdownParams, SpawnAgentParams, StatusBody, StopAllResult,
     SubscribeParams, SuggestRulesParams, TerminalOutputParams, TerminalOutputResult, TerminalRow,
-    TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams, UpdateDeviceParams,
-    WaitAgentsParams, WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
+    TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams, UntrustedFileRow,
+    UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
 };
 
 /// A method of the wire.
@@ -177,6 +177,7 @@ methods! {
     CheckRules = "host.check_rules": CheckRulesParams => CheckedRules;
     BacktestRule = "host.backtest_rule": BacktestRuleParams => BacktestResult;
     SuggestRules = "host.suggest_rules": SuggestRulesParams => RuleSuggestions;
+    UntrustedRules = "host.untrusted_rules": RulesParams => Vec<UntrustedFileRow>;
     TrustRules = "host.trust_rules": TrustRulesParams => OkResult;
     SetBypass = "host.set_bypass": AgentTarget<BypassBody> => HostAgent;
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::ask_view::HostAskView;
 use crate::envelope::ErrorObject;
-use crate::managed::ManagedRow;
+use crate::managed::{ManagedRow, SandboxRow};
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::{
@@ -290,6 +290,9 @@ pub struct HostApproval {
     /// unknown: it may already have run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
+    /// The sandbox of the agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxRow>,
     /// The option chosen, or `cancelled`, `expired`, `agent_gone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,

@@ -123,6 +123,17 @@ pub struct TrustRulesParams {
     pub digest: String,
 }
 
+/// A rule file whose allows do not apply until a person trusts it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UntrustedFileRow {
+    /// Its absolute path.
+    pub file: String,
+    /// SHA-256 of its content, in hexadecimal: what `host.trust_rules` wants.
+    pub digest: String,
+    /// Its content.
+    pub text: String,
+}
+
 /// `host.set_bypass`: how long an agent's asks are allowed without a person.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

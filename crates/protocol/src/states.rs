@@ -97,8 +97,9 @@ wire_enums! {
     /// Which allows need a second act on a screen that answers.
     DecideConfirm {
         Always = "always",
-        /// Those of asks with warnings.
+        /// Those of asks with warnings, and of asks that a rule or the floor wants asked.
         Risky = "risky",
+        /// Those of asks with warnings.
         Never = "never",
     }
 

@@ -16,7 +16,7 @@ use countersign_core::{
 };
 use countersign_daemon::{
     BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
-    Service, StopCounts, TerminalSummary, TranscriptPage, WorktreeOutcome,
+    Service, StopCounts, TerminalSummary, TranscriptPage, UntrustedRuleFile, WorktreeOutcome,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{
@@ -123,6 +123,7 @@ into_wire! {
     StopCounts => wire::StopAllResult: stop_counts;
     TerminalSummary => wire::TerminalRow: terminals::row;
     TranscriptPage => wire::TranscriptResult: managed::transcript;
+    UntrustedRuleFile => wire::UntrustedFileRow: rules::untrusted_file;
     AgentChanges => wire::AgentDiff: diff::changes;
     MergeOutcome => wire::MergedWorktree: managed::merged;
     WorktreeOutcome => wire::RemovedWorktree: managed::removed;

@@ -66,9 +66,13 @@ impl OriginGuard {
                 "`{host}` is not a name of this host; allow it with `--allow-host`"
             )));
         }
+        let path = uri.path();
+        let is_frame_file = is_frame_file(method, path, headers);
         // Only browsers send it. Other clients have no ambient credentials that a page could
         // misuse.
-        if let Some(origin) = single_header(headers, &header::ORIGIN)? {
+        let origin = single_header(headers, &header::ORIGIN)?;
+        // The terminal's frame has no origin, and says so.
+        if let Some(origin) = origin.filter(|origin| !(is_frame_file && *origin == "null")) {
             self.check_origin(origin)?;
         }
         // Browsers send no `Origin` with some reads. `same-site` is refused as well, because
@@ -76,11 +80,7 @@ impl OriginGuard {
         let cross_site = headers
             .get("sec-fetch-site")
             .is_some_and(|site| site == "cross-site" || site == "same-site");
-        let path = uri.path();
-        if !cross_site
-            || is_followed_link(method, path, headers)
-            || is_frame_file(method, path, headers)
-        {
+        if !cross_site || is_followed_link(method, path, headers) || is_frame_file {
             Ok(())
         } else {
             Err(wrong_origin(
@@ -280,6 +280,31 @@ mod tests {
                 site
             ));
         }
+    }
+
+    #[test]
+    fn a_frame_without_an_origin_gets_the_terminals_files_alone() {
+        let guard = OriginGuard::new(7766, &[], None);
+        let passes = |path: &str, origin: &str, mode: &str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [
+                ("host", "localhost:7766"),
+                ("origin", origin),
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", mode),
+                ("sec-fetch-dest", "script"),
+            ] {
+                headers.append(name, value.parse().unwrap());
+            }
+            let uri = path.parse().unwrap();
+            guard.check(&Method::GET, &uri, &headers).is_ok()
+        };
+        let script = "/term/frame-0123456789ab.js";
+        assert!(passes(script, "null", "no-cors"));
+        assert!(!passes(script, "https://elsewhere.example", "no-cors"));
+        assert!(!passes(script, "null", "cors"));
+        assert!(!passes("/app-0123456789ab.js", "null", "no-cors"));
+        assert!(!passes("/api/v1/agents", "null", "no-cors"));
     }
 
     #[test]

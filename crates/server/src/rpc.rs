@@ -122,6 +122,7 @@ async fn dispatch(
         CheckRules(params) => rules::check(service, &caller, params),
         BacktestRule(params) => rules::backtest(service, &caller, params),
         SuggestRules(params) => rules::suggest(service, &caller, params),
+        UntrustedRules(params) => rules::list_untrusted(service, &caller, params),
         TrustRules(params) => rules::trust(service, caller, params),
         SetBypass(params) => rules::set_bypass(service, caller, params.agent_id, params.body),
         CreateToken(params) => tokens::create(service, caller, params),

@@ -45,10 +45,16 @@ const PAGE_ROUTES: [&str; 7] = [
 /// The terminal's document, script and style. They are loaded by a frame without an origin.
 const FRAME_FOLDER: &str = "term/";
 
-/// What `make web` made. The folder may be missing, so that the host builds without Node.
+/// What `make web` made, texts in their compressed form alone, which keeps the binary small. The folder
+/// may be missing, so that the host builds without Node.
 #[derive(RustEmbed)]
 #[folder = "../../web/dist"]
 #[allow_missing = true]
+#[exclude = "*.js"]
+#[exclude = "*.css"]
+#[exclude = "*.html"]
+#[exclude = "*.svg"]
+#[exclude = "*.webmanifest"]
 struct EmbeddedFiles;
 
 /// Where the files come from.
@@ -58,11 +64,31 @@ pub(crate) enum WebAssets {
     Folder(PathBuf),
 }
 
-/// One file.
+/// One file, in one of its forms.
 #[derive(Debug, PartialEq, Eq)]
 struct WebAsset {
     bytes: Cow<'static, [u8]>,
     hash: [u8; 32],
+}
+
+impl WebAsset {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            hash: Sha256::digest(&bytes).into(),
+            bytes: Cow::Owned(bytes),
+        }
+    }
+
+    /// The plain form of a compressed file, for clients that take no other.
+    fn decompress(&self) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let plain = flate2::read::GzDecoder::new(&*self.bytes);
+        plain
+            .take(WEB_FILE_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .ok()?;
+        Some(Self::new(bytes))
+    }
 }
 
 impl WebAssets {
@@ -73,9 +99,13 @@ impl WebAssets {
     /// Whether there is a page to serve.
     pub(crate) fn is_built(&self) -> bool {
         match self {
-            Self::Embedded => EmbeddedFiles::get(INDEX).is_some(),
+            Self::Embedded => self.find_compressed(INDEX).is_some(),
             Self::Folder(folder) => folder.join(INDEX).is_file(),
         }
+    }
+
+    fn find_compressed(&self, name: &str) -> Option<WebAsset> {
+        self.find(&format!("{name}.gz"))
     }
 
     fn find(&self, name: &str) -> Option<WebAsset> {
@@ -104,10 +134,7 @@ fn read_file(folder: &Path, name: &str) -> Option<WebAsset> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).ok()?;
     file.take(WEB_FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(WebAsset {
-        hash: Sha256::digest(&bytes).into(),
-        bytes: Cow::Owned(bytes),
-    })
+    Some(WebAsset::new(bytes))
 }
 
 /// The addresses of the page besides `/`, which is also the WebSocket of the host wire.
@@ -173,7 +200,23 @@ async fn respond(assets: &WebAssets, name: &str, headers: HeaderMap) -> Option<R
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
+
+    #[test]
+    fn a_compressed_file_gives_its_plain_form_and_a_damaged_one_nothing() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(b"app").unwrap();
+        let compressed = WebAsset::new(encoder.finish().unwrap());
+        let plain = compressed.decompress();
+        assert_eq!(plain, Some(WebAsset::new(b"app".to_vec())));
+        let cut = WebAsset::new(compressed.bytes[..8].to_vec());
+        assert_eq!(cut.decompress(), None);
+    }
 
     #[test]
     fn names_that_lead_out_of_the_folder_find_nothing() {

@@ -122,6 +122,35 @@ pub fn inspector() -> Option<[PathBuf; 2]> {
     found.iter().all(|path| path.exists()).then_some(found)
 }
 
+/// A client of the Agent Client Protocol that somebody else wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcpClient {
+    /// A headless client with answers that are automatic.
+    Acpx,
+    TypeScriptSdk,
+    PythonSdk,
+}
+
+impl AcpClient {
+    /// The program that runs it and what it runs, or loads as its library; `None` if they are not there.
+    pub fn find(self) -> Option<[PathBuf; 2]> {
+        let cache = Cache::open();
+        let clients = cache.0.join("acp-clients/node_modules");
+        let found = match self {
+            Self::Acpx => [cache.node(), clients.join("acpx/dist/cli.js")],
+            Self::TypeScriptSdk => {
+                let library = clients.join("@agentclientprotocol/sdk/dist/acp.js");
+                [cache.node(), library]
+            }
+            Self::PythonSdk => {
+                let folder = cache.0.join("python-sdk");
+                [folder.join("bin/python"), folder.join("pyvenv.cfg")]
+            }
+        };
+        found.iter().all(|path| path.exists()).then_some(found)
+    }
+}
+
 /// Where things are in the cache.
 #[derive(Debug)]
 struct Cache(PathBuf);

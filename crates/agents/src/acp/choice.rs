@@ -3,9 +3,11 @@
 //! Invariant: a choice the agent does not offer is never sent; it becomes a warning or a refusal.
 
 use agent_client_protocol_schema::v1::{
-    AGENT_METHOD_NAMES as METHODS, SessionConfigKind, SessionConfigOption,
-    SessionConfigOptionCategory, SessionConfigSelectOptions, SessionModeState,
+    AGENT_METHOD_NAMES as METHODS, AvailableCommandInput, AvailableCommandsUpdate,
+    SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption,
+    SessionConfigSelectOptions, SessionModeState,
 };
+use countersign_core::event::{AgentOffers, OfferedChoice, OfferedCommand};
 use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,42 +17,67 @@ use super::handshake::{self, SessionInfo};
 use super::state::{AcpPhase, AcpState, ChoiceStage, SentRequest, SessionChoice};
 use crate::adapter::{AdapterOutput, AgentReport, AgentWrite, CommandError};
 
-/// Takes in what an open session lets be chosen.
+/// Takes in what an open session lets be chosen, and gives it for people.
 pub(super) fn read_choices(
     state: &mut AcpState,
     modes: Option<Value>,
     models: Option<Value>,
     options: Option<Vec<Value>>,
-) {
+) -> AgentOffers {
+    let mut offers = AgentOffers::default();
     // Options first, because modes in a field of their own win over an option that lists them too.
     for option in options.into_iter().flatten() {
         if let Ok(option) = serde_json::from_value(option) {
-            read_option(state, option);
+            read_option(state, &mut offers, option);
         }
     }
     let modes: Option<SessionModeState> =
         modes.and_then(|modes| serde_json::from_value(modes).ok());
     if let Some(modes) = modes {
         let all = modes.available_modes.iter().take(AGENT_CHOICES_MAX);
+        let listed: Vec<_> = all
+            .map(|mode| offered(&mode.id.0, &mode.name, mode.description.as_deref()))
+            .collect();
         state.modes = SessionChoice {
             option: None,
-            values: all.map(|mode| word(&mode.id.0)).collect(),
+            values: ids(&listed),
             current: Some(word(&modes.current_mode_id.0)),
         };
+        offers.modes = Some(listed);
     }
     // Models had a list of their own before they became an option of the session.
     if let Some(models) = models.filter(|_| state.models.option.is_none()) {
         let all = models.get("availableModels").and_then(Value::as_array);
         let all = all.into_iter().flatten().take(AGENT_CHOICES_MAX);
         let current = models.get("currentModelId").and_then(Value::as_str);
+        let listed: Vec<_> = all.filter_map(model_row).collect();
         state.models = SessionChoice {
             option: None,
-            values: all
-                .filter_map(|model| Some(word(model.get("modelId")?.as_str()?)))
-                .collect(),
+            values: ids(&listed),
             current: current.map(word),
         };
+        offers.models = Some(listed);
     }
+    offers
+}
+
+fn model_row(model: &Value) -> Option<OfferedChoice> {
+    let id = model.get("modelId")?.as_str()?;
+    let name = model.get("name").and_then(Value::as_str);
+    let description = model.get("description").and_then(Value::as_str);
+    Some(offered(id, name.unwrap_or(id), description))
+}
+
+fn offered(id: &str, name: &str, description: Option<&str>) -> OfferedChoice {
+    OfferedChoice {
+        id: word(id),
+        name: word(name),
+        description: description.map(word),
+    }
+}
+
+fn ids(choices: &[OfferedChoice]) -> Vec<String> {
+    choices.iter().map(|choice| choice.id.clone()).collect()
 }
 
 /// One longer than a word is nothing that a person could choose.
@@ -58,30 +85,37 @@ fn word(text: &str) -> String {
     envelope::truncate(text, WORD_BYTES_MAX)
 }
 
-fn read_option(state: &mut AcpState, option: SessionConfigOption) {
+fn read_option(state: &mut AcpState, offers: &mut AgentOffers, option: SessionConfigOption) {
     let SessionConfigKind::Select(select) = option.kind else {
         return;
     };
-    let values: Vec<String> = match select.options {
-        SessionConfigSelectOptions::Ungrouped(all) => {
-            let values = all.into_iter().take(AGENT_CHOICES_MAX);
-            values.map(|one| word(&one.value.0)).collect()
-        }
+    let listed: Vec<SessionConfigSelectOption> = match select.options {
+        SessionConfigSelectOptions::Ungrouped(all) => all,
         SessionConfigSelectOptions::Grouped(groups) => {
             let all = groups.into_iter().flat_map(|group| group.options);
-            let values = all.take(AGENT_CHOICES_MAX);
-            values.map(|one| word(&one.value.0)).collect()
+            all.collect()
         }
         _ => return,
     };
+    let listed: Vec<OfferedChoice> = listed
+        .iter()
+        .take(AGENT_CHOICES_MAX)
+        .map(|one| offered(&one.value.0, &one.name, one.description.as_deref()))
+        .collect();
     let choice = SessionChoice {
         option: Some(option.id.0.to_string()),
-        values,
+        values: ids(&listed),
         current: Some(word(&select.current_value.0)),
     };
     match option.category {
-        Some(SessionConfigOptionCategory::Mode) => state.modes = choice,
-        Some(SessionConfigOptionCategory::Model) => state.models = choice,
+        Some(SessionConfigOptionCategory::Mode) => {
+            state.modes = choice;
+            offers.modes = Some(listed);
+        }
+        Some(SessionConfigOptionCategory::Model) => {
+            state.models = choice;
+            offers.models = Some(listed);
+        }
         _ => {}
     }
 }
@@ -265,17 +299,46 @@ fn warn(
 
 fn reread_options(state: &mut AcpState, result: &RawValue) {
     let opened: SessionInfo = serde_json::from_str(result.get()).unwrap_or_default();
-    read_options(state, opened.config_options);
+    // The lists are those of the session; a change of them comes as an update.
+    drop(read_options(state, opened.config_options));
 }
 
 /// Options that came later. Modes that are set as such stay so.
-fn read_options(state: &mut AcpState, options: Option<Vec<Value>>) {
+fn read_options(state: &mut AcpState, options: Option<Vec<Value>>) -> AgentOffers {
     let modes = state.modes.clone();
-    read_choices(state, None, None, options);
+    let mut offers = read_choices(state, None, None, options);
     // Modes that have a method of their own keep it, also if an option lists them too.
     if modes.option.is_none() && !modes.values.is_empty() {
         let current = state.modes.current.take();
         state.modes = SessionChoice { current, ..modes };
+        offers.modes = None;
+    }
+    offers
+}
+
+/// `available_commands_update`.
+pub(super) fn handle_commands_update(output: &mut AdapterOutput, update: &RawValue) -> Option<()> {
+    let update: AvailableCommandsUpdate = serde_json::from_str(update.get()).ok()?;
+    let commands = update.available_commands.iter().take(AGENT_CHOICES_MAX);
+    let commands = commands.map(|command| OfferedCommand {
+        name: word(&command.name),
+        description: word(&command.description),
+        hint: command.input.as_ref().and_then(hint),
+    });
+    output.report(AgentReport {
+        offers: AgentOffers {
+            commands: Some(commands.collect()),
+            ..AgentOffers::default()
+        },
+        ..AgentReport::default()
+    });
+    Some(())
+}
+
+fn hint(input: &AvailableCommandInput) -> Option<String> {
+    match input {
+        AvailableCommandInput::Unstructured(input) => Some(word(&input.hint)),
+        _ => None,
     }
 }
 
@@ -287,8 +350,9 @@ pub(super) fn handle_options_update(
 ) -> Option<()> {
     let opened: SessionInfo = serde_json::from_str(update.get()).ok()?;
     let (mode, model) = (state.modes.current.clone(), state.models.current.clone());
-    read_options(state, opened.config_options);
+    let offers = read_options(state, opened.config_options);
     let report = AgentReport {
+        offers,
         mode: state
             .modes
             .current

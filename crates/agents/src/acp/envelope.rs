@@ -11,21 +11,22 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::adapter::RequestId;
-pub(super) use crate::truncate::{truncate, truncate_noise};
+pub(crate) use crate::truncate::{truncate, truncate_noise};
 
 /// The codes of JSON-RPC and of the protocol.
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-pub(super) const INVALID_PARAMS: i64 = -32602;
-pub(super) const REQUEST_CANCELLED: i64 = -32800;
-pub(super) const AUTH_REQUIRED: i64 = -32000;
-pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const REQUEST_CANCELLED: i64 = -32800;
+pub(crate) const AUTH_REQUIRED: i64 = -32000;
+pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
 /// Ours, of the range that JSON-RPC leaves to servers.
-pub(super) const NOT_PERMITTED: i64 = -32010;
-pub(super) const FAILED: i64 = -32011;
+pub(crate) const NOT_PERMITTED: i64 = -32010;
+pub(crate) const FAILED: i64 = -32011;
 
-/// One message of an agent.
+/// One message of the other side.
 #[derive(Debug)]
-pub(super) enum AcpMessage<'a> {
+pub(crate) enum AcpMessage<'a> {
     Request {
         id: RequestId,
         method: Cow<'a, str>,
@@ -43,18 +44,18 @@ pub(super) enum AcpMessage<'a> {
 
 /// An error response.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct AcpError {
+pub(crate) struct AcpError {
     #[serde(default)]
-    pub(super) code: i64,
+    pub(crate) code: i64,
     #[serde(default)]
-    pub(super) message: String,
+    pub(crate) message: String,
     #[serde(default)]
-    pub(super) data: Option<Value>,
+    pub(crate) data: Option<Value>,
 }
 
 impl AcpError {
     /// The message, and what its data adds in words.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let data = match &self.data {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Object(fields)) => ["message", "details", "error"]
@@ -95,7 +96,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 /// Fails with what the line looks like.
-pub(super) fn parse(line: &[u8]) -> Result<AcpMessage<'_>, String> {
+pub(crate) fn parse(line: &[u8]) -> Result<AcpMessage<'_>, String> {
     read_message(line).ok_or_else(|| truncate_noise(&String::from_utf8_lossy(line)))
 }
 
@@ -136,7 +137,7 @@ fn read_message(line: &[u8]) -> Option<AcpMessage<'_>> {
 }
 
 /// Text, a number or `null`. Two spellings of one text are one id.
-pub(super) fn parse_id(raw: &RawValue) -> Option<RequestId> {
+pub(crate) fn parse_id(raw: &RawValue) -> Option<RequestId> {
     let text = raw.get();
     if text.len() > WORD_BYTES_MAX {
         return None;
@@ -148,28 +149,28 @@ pub(super) fn parse_id(raw: &RawValue) -> Option<RequestId> {
     }
 }
 
-pub(super) fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+pub(crate) fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#,
         Value::from(method)
     ))
 }
 
-pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
+pub(crate) fn notification(method: &str, params: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#,
         Value::from(method)
     ))
 }
 
-pub(super) fn result(id: &RequestId, result: &Value) -> Vec<u8> {
+pub(crate) fn result(id: &RequestId, result: &Value) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
         id.0
     ))
 }
 
-pub(super) fn error(id: &RequestId, code: i64, message: &str) -> Vec<u8> {
+pub(crate) fn error(id: &RequestId, code: i64, message: &str) -> Vec<u8> {
     line(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":{}}}}}"#,
         id.0,

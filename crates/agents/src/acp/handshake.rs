@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, AuthMethod, InitializeResponse,
 };
+use countersign_core::Json;
 use countersign_core::limits::{AGENT_CHOICES_MAX, WORD_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,8 +20,8 @@ use super::state::{
     AcpPhase, AcpState, AgentAbilities, PromptAbilities, SentRequest, SessionSetup,
 };
 use crate::adapter::{
-    AdapterOutput, AgentEvent, AgentWrite, CommandError, McpServer, SessionReady, SessionSpec,
-    WriteKind,
+    AdapterOutput, AgentEvent, AgentReport, AgentWrite, CommandError, McpServer, SessionReady,
+    SessionSpec, WriteKind,
 };
 use crate::catalog;
 use crate::claude::server_entries;
@@ -61,10 +62,6 @@ fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
         return Err(CommandError::Unsupported(reason.to_owned()));
     }
     cwd.clone_into(&mut state.cwd);
-    if start.given_servers.is_some() {
-        let warning = "the MCP servers were not passed on: only Claude Code itself takes them";
-        state.warnings.push(warning.to_owned());
-    }
     state.opening = SessionSetup {
         session: start.session,
         mode: start.mode,
@@ -73,6 +70,7 @@ fn begin(state: &mut AcpState, start: SessionSpec) -> Result<(), CommandError> {
         allowed_tools: start.allowed_tools,
         disallowed_tools: start.disallowed_tools,
         mcp_servers: start.mcp_servers,
+        given_servers: start.given_servers,
     };
     state.phase = AcpPhase::Initializing;
     state.record_sent(SentRequest::Initialize);
@@ -133,6 +131,7 @@ pub(super) fn handle_initialize_response(
             .resume
             .is_some(),
         system_prompt: has_system_prompt,
+        mcp_http: response.agent_capabilities.mcp_capabilities.http,
         name: response.agent_info.map(|info| word(&info.name)),
         logins: logins(&response.auth_methods),
     };
@@ -164,14 +163,55 @@ fn servers(servers: &[McpServer]) -> Vec<Value> {
 /// Claude's adapter copies only some fields of the protocol's servers, and without `alwaysLoad` the
 /// model is not offered their tools. It takes whole entries in its options, unless the protocol's list
 /// has the same name.
-fn add_servers(state: &AcpState, params: &mut Value) {
-    let given = &state.opening.mcp_servers;
-    if state.abilities.is_claude() && !given.is_empty() {
-        params["mcpServers"] = json!([]);
-        params["_meta"]["claudeCode"]["options"]["mcpServers"] = json!(server_entries(given));
+fn add_servers(state: &mut AcpState, params: &mut Value) {
+    let given = given_servers(state);
+    let own = &state.opening.mcp_servers;
+    if state.abilities.is_claude() && !own.is_empty() {
+        params["mcpServers"] = json!(given);
+        params["_meta"]["claudeCode"]["options"]["mcpServers"] = json!(server_entries(own));
     } else {
-        params["mcpServers"] = json!(servers(given));
+        let own = servers(own);
+        params["mcpServers"] = json!(given.into_iter().chain(own).collect::<Vec<_>>());
     }
+}
+
+/// The servers that a person gave, as the protocol has them; a warning for each that the agent cannot
+/// reach.
+fn given_servers(state: &mut AcpState) -> Vec<Value> {
+    let given = state.opening.given_servers.take();
+    let given = given.as_ref().and_then(Json::parse_unique_keys);
+    let Some(Value::Object(given)) = given else {
+        return Vec::new();
+    };
+    let mut servers = Vec::new();
+    for (name, entry) in given {
+        if let Some(server) = given_server(&name, &entry, state.abilities.mcp_http) {
+            servers.push(server);
+        } else {
+            let name = envelope::truncate_noise(&name);
+            let warning =
+                format!("the MCP server `{name}` was not passed on: the agent cannot reach it");
+            state.warnings.push(warning);
+        }
+    }
+    servers
+}
+
+fn given_server(name: &str, entry: &Value, has_http: bool) -> Option<Value> {
+    let pairs = |field: &str| -> Vec<Value> {
+        let pairs = entry.get(field).and_then(Value::as_object);
+        let pairs = pairs.into_iter().flatten();
+        pairs
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect()
+    };
+    if let Some(command) = entry.get("command") {
+        let args = entry.get("args").cloned().unwrap_or_else(|| json!([]));
+        return Some(json!({"name": name, "command": command, "args": args, "env": pairs("env")}));
+    }
+    let is_http = entry.get("type").and_then(Value::as_str) == Some("http");
+    let url = entry.get("url").filter(|_| is_http && has_http)?;
+    Some(json!({"type": "http", "name": name, "url": url, "headers": pairs("headers")}))
 }
 
 fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
@@ -311,7 +351,14 @@ pub(super) fn handle_session_response(
     }
     // What was replayed belongs to earlier turns.
     state.calls.close();
-    choice::read_choices(state, opened.modes, opened.models, opened.config_options);
+    let offers = choice::read_choices(state, opened.modes, opened.models, opened.config_options);
+    if !offers.is_empty() {
+        output.report(AgentReport {
+            model: state.models.current.clone(),
+            offers,
+            ..AgentReport::default()
+        });
+    }
     state.phase = AcpPhase::Configuring;
     // Both go out as one thing, because only one thing is said about a line.
     let bytes = choice::configure(state);

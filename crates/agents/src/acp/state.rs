@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::Json;
 use serde::{Deserialize, Serialize};
 
 use super::call::ToolCallTable;
@@ -145,15 +146,24 @@ pub(super) struct SessionSetup {
     pub(super) allowed_tools: Vec<String>,
     pub(super) disallowed_tools: Vec<String>,
     pub(super) mcp_servers: Vec<McpServer>,
+    /// Servers that a person gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) given_servers: Option<Json>,
 }
 
 /// What the agent said it can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an answer of the agent by itself, and none excludes another"
+)]
 pub(super) struct AgentAbilities {
     pub(super) load: bool,
     pub(super) resume: bool,
     pub(super) system_prompt: bool,
+    /// Whether it reaches MCP servers over HTTP.
+    pub(super) mcp_http: bool,
     /// What it calls itself.
     pub(super) name: Option<String>,
     /// Ways to log in, in its words.

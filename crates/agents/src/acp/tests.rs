@@ -1,6 +1,8 @@
 //! Golden lines: what an agent says, what comes of it, and what is written.
 
-use countersign_core::event::{PlanStep, TokenUsage, ToolStatus, TranscriptEntry};
+use countersign_core::event::{
+    AgentOffers, OfferedChoice, PlanStep, TokenUsage, ToolStatus, TranscriptEntry,
+};
 use serde_json::json;
 
 use super::*;
@@ -8,6 +10,22 @@ use crate::adapter::{
     AgentReport, BoundAction, ClientRequest, ClientRequestError, ClientResponse, McpServer,
     PermissionAnswer, PermissionAsk, RunRequest, SessionReady, SessionSpec,
 };
+
+fn report(report: AgentReport) -> AgentEvent {
+    AgentEvent::Reported(report)
+}
+
+fn offered_modes(modes: &[(&str, &str)]) -> AgentOffers {
+    let modes = modes.iter().map(|(id, name)| OfferedChoice {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        description: None,
+    });
+    AgentOffers {
+        modes: Some(modes.collect()),
+        ..AgentOffers::default()
+    }
+}
 
 pub(super) fn start() -> SessionSpec {
     SessionSpec {
@@ -177,12 +195,18 @@ fn the_handshake_opens_a_session() {
     let (happenings, _) = hear(&mut acp, &json!({"id": 1, "result": result}));
     assert_eq!(
         happenings,
-        [AgentEvent::Ready(SessionReady {
-            session: "s".into(),
-            resumable: true,
-            mode: Some("m".into()),
-            warnings: Vec::new(),
-        })]
+        [
+            report(AgentReport {
+                offers: offered_modes(&[("m", "M")]),
+                ..AgentReport::default()
+            }),
+            AgentEvent::Ready(SessionReady {
+                session: "s".into(),
+                resumable: true,
+                mode: Some("m".into()),
+                warnings: Vec::new(),
+            })
+        ]
     );
 }
 
@@ -213,6 +237,32 @@ fn a_start_that_cannot_be_fails_with_words() {
     let load = json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}});
     let unknown = json!({"id": 1, "error": {"code": -32002, "message": "Resource not found"}});
     assert!(failed(&load, Some("s"), Some(unknown)).contains("no longer knows the session `s`"));
+}
+
+#[test]
+fn servers_that_a_person_gave_are_passed_on_where_the_agent_reaches_them() {
+    let opened = |http: bool| {
+        let given = r#"{"docs": {"command": "docs-mcp", "args": ["-v"], "env": {"A": "1"}},
+            "web": {"type": "http", "url": "http://h/", "headers": {"K": "v"}}, "odd": {}}"#;
+        let start = SessionSpec {
+            given_servers: serde_json::from_str(given).unwrap(),
+            ..start()
+        };
+        let capabilities = json!({"mcpCapabilities": {"http": http}});
+        let result = json!({"protocolVersion": 1, "agentCapabilities": capabilities});
+        let mut acp = AcpAdapter::new();
+        let (_, lines) = initialized(&mut acp, start, &result);
+        (
+            lines[0]["params"]["mcpServers"].clone(),
+            acp.state.warnings.len(),
+        )
+    };
+    let docs = json!({"name": "docs", "command": "docs-mcp", "args": ["-v"],
+        "env": [{"name": "A", "value": "1"}]});
+    let web = json!({"type": "http", "name": "web", "url": "http://h/",
+        "headers": [{"name": "K", "value": "v"}]});
+    assert_eq!(opened(true), (json!([docs, web]), 1));
+    assert_eq!(opened(false), (json!([docs]), 2));
 }
 
 #[test]
@@ -277,7 +327,18 @@ fn mode_model_prompt_and_tools_go_where_the_agent_has_a_place() {
         "currentValue": "small", "options": [{"value": "small", "name": "S"}, {"value": "big", "name": "B"}]});
     let result = json!({"sessionId": "s", "modes": modes, "configOptions": [model]});
     let (happenings, lines) = hear(&mut acp, &json!({"id": 1, "result": result}));
-    assert_eq!(happenings, []);
+    let offers = AgentOffers {
+        models: offered_modes(&[("small", "S"), ("big", "B")]).modes,
+        ..offered_modes(&[("m", "M"), ("plan", "P")])
+    };
+    assert_eq!(
+        happenings,
+        [report(AgentReport {
+            model: Some("small".into()),
+            offers,
+            ..AgentReport::default()
+        })]
+    );
     assert_eq!(
         lines,
         [
@@ -765,7 +826,6 @@ fn what_was_served_has_the_protocols_shape() {
 #[test]
 fn updates_become_reports_and_entries() {
     let mut acp = in_turn();
-    let report = |report| AgentEvent::Reported(report);
     let chunk =
         |kind: &str| json!({"sessionUpdate": kind, "content": {"type": "text", "text": "hi"}});
     let hi = || "hi".to_owned();
@@ -842,7 +902,17 @@ fn updates_become_reports_and_entries() {
     };
     assert_eq!(update(&mut acp, &unknown), [AgentEvent::Transcript(kept)]);
     let commands = json!({"sessionUpdate": "available_commands_update", "availableCommands": []});
-    assert_eq!(update(&mut acp, &commands), []);
+    let none = AgentOffers {
+        commands: Some(Vec::new()),
+        ..AgentOffers::default()
+    };
+    assert_eq!(
+        update(&mut acp, &commands),
+        [report(AgentReport {
+            offers: none,
+            ..AgentReport::default()
+        })]
+    );
 }
 
 #[test]

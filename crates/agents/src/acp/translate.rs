@@ -88,8 +88,7 @@ fn translate_update(state: &mut AcpState, output: &mut AdapterOutput, update: &R
         Ok("notice") => notice(output, update),
         Ok("compaction_update") => compaction(output, update),
         Ok("compaction_summary_chunk") => compaction_summary(output, update),
-        // A list of what a person could type, which nobody here types.
-        Ok("available_commands_update") => Some(()),
+        Ok("available_commands_update") => choice::handle_commands_update(output, update),
         _ => None,
     };
     if understood.is_none() {

@@ -40,11 +40,12 @@ impl LaunchedAgent {
             cwd: launch.cwd,
             env: launch.env,
             tree: &runner.tree,
+            confinement: launch.confinement.map(|plan| *plan),
         };
         let (ends, child) = process::launch(&spec).map_err(|error| error_chain(&error))?;
         let agent = Arc::new(Self {
             child,
-            shells: LocalShells::new(runner.tree.clone(), spec.env),
+            shells: LocalShells::new(runner.tree.clone(), spec.env).confined_by(spec.confinement),
             closing: CancellationToken::new(),
         });
         let tasks = runner.tree.tasks();

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::runner_processes::list_runners;
-use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord};
+use super::{FILES, LOG_FILE, RECORD_FILE, RUNNER_FILE, RunnerRecord, TMP_FOLDER};
 use crate::procfs::is_alive;
 use crate::tree::{ContainmentMethod, TreeRecord};
 
@@ -100,6 +100,9 @@ fn remove_known_files(folder: &Path) {
     for file in FILES.map(|name| folder.join(name)).iter().chain(&halves) {
         log_failure(file, fs::remove_file(file));
     }
+    let tmp = folder.join(TMP_FOLDER);
+    // Not followed if it is a link.
+    log_failure(&tmp, fs::remove_dir_all(&tmp));
     log_failure(folder, fs::remove_dir(folder));
 }
 

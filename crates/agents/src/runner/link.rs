@@ -24,6 +24,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
+use countersign_sandbox::ConfinementPlan;
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{LaunchRequest, ToHost, ToRunner};
@@ -145,6 +146,7 @@ pub trait RunnerLink: fmt::Debug + Send + Sync {
         args: Vec<OsString>,
         cwd: PathBuf,
         env: Vec<(OsString, OsString)>,
+        confinement: Option<ConfinementPlan>,
     ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>>;
 
     /// Whether nobody claimed this id before: then the caller may do what must be done once.
@@ -208,12 +210,14 @@ impl RunnerLink for LinkOutbox {
         args: Vec<OsString>,
         cwd: PathBuf,
         env: Vec<(OsString, OsString)>,
+        confinement: Option<ConfinementPlan>,
     ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
         let launch = ToRunner::Launch(LaunchRequest {
             program,
             args,
             cwd,
             env,
+            confinement: confinement.map(Box::new),
         });
         Box::pin(async move {
             let (waiter, launched) = oneshot::channel();

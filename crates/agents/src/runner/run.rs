@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::hub::Runner;
 use super::socket::{self, RunnerSocket};
-use super::{FILES, RECORD_FILE, RunnerRecord, host_connection, peers};
+use super::{FILES, RECORD_FILE, RunnerRecord, TMP_FOLDER, host_connection, peers};
 use crate::procfs;
 use crate::spawn_hooks::RunnerParent;
 use crate::tree::ProcessTree;
@@ -329,6 +329,7 @@ fn remove_files(folder: &Path) {
     for name in FILES {
         drop(fs::remove_file(folder.join(name)));
     }
+    drop(fs::remove_dir_all(folder.join(TMP_FOLDER)));
     drop(fs::remove_dir(folder));
 }
 

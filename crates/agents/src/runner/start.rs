@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::{RunnerRecord, folder};
 use crate::child::ChildHandle;
 use crate::lines::LogSplitter;
+use crate::process::{OWN_PROGRAM, PROGRAM_NAME};
 use crate::spawn_hooks::{self, ChildSetup};
 use crate::stream::FdReader;
 use crate::tree::TreeError;
@@ -29,8 +30,6 @@ use crate::tree::TreeError;
 const LISTENING: &str = "listening";
 const FAILED: &str = "failed: ";
 
-const OWN_PROGRAM: &str = "/proc/self/exe";
-const PROGRAM_NAME: &str = "countersign";
 const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
 
 /// Which runner to start.

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use countersign_core::event::ProcessKey;
+use countersign_sandbox::ConfinementPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{ProcessExit, WriteId, WriteKind};
@@ -118,6 +119,9 @@ pub(super) struct LaunchRequest {
     pub(super) cwd: PathBuf,
     /// The agent's whole environment; terminals begin with it too.
     pub(super) env: Vec<(OsString, OsString)>,
+    /// What is enforced on it and on everything it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) confinement: Option<Box<ConfinementPlan>>,
 }
 
 /// One thing to write.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use countersign_core::limits::{
     self, RELEASED_OUTPUT_BYTES_MAX, RELEASED_TERMINALS_KEPT, TERMINAL_WAIT_MS,
 };
+use countersign_sandbox::ConfinementPlan;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +28,7 @@ use super::{
 };
 use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
-use crate::process::find_variable;
+use crate::process::{self, find_variable};
 use crate::stream::FdReader;
 use crate::tree::{ProcessTree, TreeError};
 
@@ -39,6 +40,8 @@ pub(super) const NAME_PREFIX: &str = "term-";
 pub struct LocalShells {
     tree: ProcessTree,
     env: Vec<(OsString, OsString)>,
+    /// What is enforced on every command.
+    confinement: Option<ConfinementPlan>,
     terminals: Mutex<TerminalTable>,
     /// The newest keys with what they gave. Held while a command is started.
     keys: Mutex<VecDeque<(u64, TerminalId)>>,
@@ -67,8 +70,17 @@ impl LocalShells {
         Self {
             tree,
             env,
+            confinement: None,
             terminals: Mutex::default(),
             keys: Mutex::default(),
+        }
+    }
+
+    /// Every command gets the view and the limits of its agent, in a sandbox of its own.
+    pub(crate) fn confined_by(self, confinement: Option<ConfinementPlan>) -> Self {
+        Self {
+            confinement,
+            ..self
         }
     }
 
@@ -100,7 +112,7 @@ impl LocalShells {
             .tree
             .create_inside(&name)
             .map_err(|error| failed("start the command", error))
-            .and_then(|tree| LocalTerminal::start(tree, spec))?;
+            .and_then(|tree| LocalTerminal::start(tree, spec, self.confinement.as_ref()))?;
         self.terminals().open.insert(number, Arc::new(terminal));
         Ok(TerminalId::new(name))
     }
@@ -250,8 +262,12 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
 }
 
 impl LocalTerminal {
-    fn start(tree: ProcessTree, spec: &CommandSpec) -> Result<Self, ShellError> {
-        let started = start(&tree, spec);
+    fn start(
+        tree: ProcessTree,
+        spec: &CommandSpec,
+        confinement: Option<&ConfinementPlan>,
+    ) -> Result<Self, ShellError> {
+        let started = start(&tree, spec, confinement);
         let (child, source) = started.map_err(|source| ShellError::Failed {
             what: format!("run a command in `{}`", spec.cwd.display()),
             source,
@@ -293,20 +309,29 @@ impl LocalTerminal {
     }
 }
 
-fn start(tree: &ProcessTree, spec: &CommandSpec) -> io::Result<(Arc<ChildHandle>, FdReader)> {
+fn start(
+    tree: &ProcessTree,
+    spec: &CommandSpec,
+    confinement: Option<&ConfinementPlan>,
+) -> io::Result<(Arc<ChildHandle>, FdReader)> {
     let (ours, theirs) = io::pipe()?;
     let source = FdReader::new(ours.into())?;
     // Dropped at the end of this function: a copy held by us would keep the output open for ever.
     let theirs = OwnedFd::from(theirs);
-    let started = tree.spawn(&|| build(spec, &theirs))?;
+    let started = tree.spawn(&|| build(spec, confinement, &theirs))?;
     Ok((Arc::new(ChildHandle::watch(&started, tree.tasks())), source))
 }
 
 /// Both kinds of output go to one place, in the order they were written.
-fn build(spec: &CommandSpec, theirs: &OwnedFd) -> io::Result<Command> {
-    let mut command = Command::new(find_shell(spec));
+fn build(
+    spec: &CommandSpec,
+    confinement: Option<&ConfinementPlan>,
+    theirs: &OwnedFd,
+) -> io::Result<Command> {
+    let args = ["-c", &spec.command].map(OsString::from);
+    let shell = find_shell(spec);
+    let mut command = process::command(confinement, shell.as_os_str(), &args)?;
     command
-        .args(["-c", &spec.command])
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(spec.env.iter().map(|(name, value)| (name, value)))

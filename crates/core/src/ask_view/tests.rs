@@ -31,6 +31,7 @@ fn ask(tool: &str, input: &str, details: &str) -> Ask {
         can_edit: false,
         passes: Vec::new(),
         repeats: None,
+        sandbox: None,
         by: RecordedActor {
             key: PrincipalKey::new("k"),
             name: Arc::from("ada"),

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::approval::{APPROVE, Approval, CANCELLED, DENY, EXPIRED, GONE, REPLACED};
 use crate::event::{
-    AnswerDelivery, ApprovalAttached, ApprovalRequested, Ask, AskAttachment, Effect, Event,
-    PassUsed,
+    AgentSandbox, AnswerDelivery, ApprovalAttached, ApprovalRequested, Ask, AskAttachment, Effect,
+    Event, PassUsed,
 };
 use crate::ids::{AgentId, ApprovalId, PrincipalKey, Seq, Timestamp};
 use crate::input::{AskRequest, DecisionContext};
@@ -49,6 +49,7 @@ pub(super) fn request(
     let judged = request.judged.clone();
     let mut ask = draft_ask(context.now, request)?;
     ask.repeats = find_repeated(state, &ask);
+    ask.sandbox = find_sandbox(state, &ask);
     if let Some(key) = &ask.idempotency_key
         && let Some(earlier) = find_asked(state, &ask.by.key, key, keyed.as_ref())?
     {
@@ -166,6 +167,11 @@ fn check_request(request: &AskRequest) -> Result<(), Rejection> {
         .map_or(Ok(()), |a2ui| check_json("the screen description", a2ui))
 }
 
+fn find_sandbox(state: &State, ask: &Ask) -> Option<AgentSandbox> {
+    let (_, managed) = state.find_managed(ask.agent.as_ref()?)?;
+    managed.sandbox.clone()
+}
+
 fn check_cwd(cwd: Option<&str>) -> Result<(), Rejection> {
     let cwd = cwd.unwrap_or("/");
     check_size("the working directory", cwd.len(), PATH_BYTES_MAX)?;
@@ -222,6 +228,7 @@ fn draft_ask(now: Timestamp, request: AskRequest) -> Result<Ask, Rejection> {
         can_edit: managed.as_ref().is_some_and(|managed| managed.can_edit),
         passes: managed.map_or_else(Vec::new, |managed| managed.passes),
         repeats: None,
+        sandbox: None,
         by,
         client: request.caller.client,
         attachment,

@@ -252,6 +252,7 @@ fn narrow_options(
     // Rules reach agents by their labels, so a child has those of its parent: others could allow it
     // more, and none would take it out of the reach of a deny.
     options.labels.clone_from(&own.labels);
+    options.sandbox.clone_from(&own.sandbox);
     let is_careful = options
         .mode
         .as_deref()

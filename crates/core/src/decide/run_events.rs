@@ -11,12 +11,11 @@ use super::{Decision, DecisionSubject, parent_messages, questions};
 use crate::agent::{Agent, OpenCounts};
 use crate::event::{
     AgentExited, AgentLaunched, AgentReady, AgentReported, AnswerDelivery, ApprovalResolved, Ask,
-    BaseState, Event, ProcessKey, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded,
-    TranscriptEntry, TurnEnded, Worktree, WorktreeChanged,
+    BaseState, Event, ProcessMarked, RunEnd, ToolStatus, TranscriptAdded, TranscriptEntry,
+    TurnEnded, Worktree, WorktreeChanged,
 };
 use crate::ids::{AgentId, Seq};
 use crate::input::{DecisionContext, RunEvent};
-use crate::json::Json;
 use crate::managed::{ManagedAgent, RunState};
 use crate::principal::Caller;
 use crate::state::State;
@@ -39,8 +38,15 @@ pub(super) fn handle_run_event(
         RunEvent::WorktreeCreated(worktree) => vec![worktree_changed(id, Some(worktree))],
         RunEvent::Launched {
             process,
-            runner: tree,
-        } => handle_launch(id, run, process, tree),
+            runner,
+            sandbox,
+        } => handle_launch(AgentLaunched {
+            agent: id.clone(),
+            run,
+            process,
+            runner,
+            sandbox,
+        }),
         // A session opens once.
         RunEvent::Ready { .. } if managed.run_state == RunState::Ready => Vec::new(),
         RunEvent::Ready { session, resumable } => {
@@ -85,16 +91,10 @@ fn worktree_changed(id: &AgentId, worktree: Option<Worktree>) -> Event {
 }
 
 /// Whatever descends from the process is the agent.
-fn handle_launch(id: &AgentId, run: u32, process: Option<ProcessKey>, tree: Json) -> Vec<Event> {
-    let launched = AgentLaunched {
-        agent: id.clone(),
-        run,
-        process,
-        runner: tree,
-    };
+fn handle_launch(launched: AgentLaunched) -> Vec<Event> {
+    let (agent, process) = (launched.agent.clone(), launched.process);
     let mut events = vec![launched.into()];
     if let Some(process) = process {
-        let agent = id.clone();
         events.push(ProcessMarked { agent, process }.into());
     }
     events

@@ -91,7 +91,13 @@ fn check_options(options: &SpawnOptions) -> Result<(), Rejection> {
         check_size("the list of tools", tools.len(), 8 * OPTIONS_MAX)?;
     }
     check_labels(&options.labels)?;
-    let short = [&options.agent, &options.model, &options.mode, &options.fork];
+    let short = [
+        &options.agent,
+        &options.model,
+        &options.mode,
+        &options.fork,
+        &options.sandbox,
+    ];
     for text in short.into_iter().flatten() {
         check_word("an option", text)?;
     }

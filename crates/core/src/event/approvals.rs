@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GrantUse, Verdict};
+use super::{AgentSandbox, GrantUse, Verdict};
 use crate::ids::{AgentId, ApprovalId, ClientId, Seq, Timestamp};
 use crate::json::Json;
 use crate::principal::{Door, RecordedActor};
@@ -76,6 +76,9 @@ pub struct Ask {
     /// An earlier ask for the same thing, which may already have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<ApprovalId>,
+    /// The sandbox of the managed agent that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<AgentSandbox>,
     pub by: RecordedActor,
     /// The connection it came through.
     #[serde(skip_serializing_if = "Option::is_none")]

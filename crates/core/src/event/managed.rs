@@ -61,6 +61,9 @@ pub struct SpawnOptions {
     /// How long its asks wait for an answer; 0 for as long as it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_timeout_ms: Option<u64>,
+    /// The sandbox profile, by name; the host's choice if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// What it is besides an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<AgentRole>,
@@ -70,6 +73,36 @@ pub struct SpawnOptions {
     /// The ask with which its orchestrator was allowed to start it. One ask starts one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<ApprovalId>,
+}
+
+/// The sandbox that a run was started in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSandbox {
+    /// The name of the profile.
+    pub profile: String,
+    pub level: SandboxLevel,
+}
+
+/// How much of a profile the machine enforces, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxLevel {
+    /// Nothing.
+    Open,
+    /// Files and system calls, without a view of its own.
+    Landlock,
+    /// Everything.
+    Full,
+}
+
+impl SandboxLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Landlock => "landlock",
+            Self::Full => "full",
+        }
+    }
 }
 
 /// What an agent speaks.
@@ -306,6 +339,9 @@ pub struct AgentLaunched {
     pub process: Option<ProcessKey>,
     /// What holds its processes together, as the one who made it names it.
     pub runner: Json,
+    /// The sandbox it is started in; absent in records of hosts that had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<AgentSandbox>,
 }
 
 /// See `Event::WorktreeChanged`.
@@ -410,6 +446,56 @@ pub struct AgentReported {
     /// A title of its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What can be chosen or typed in its session.
+    #[serde(default, skip_serializing_if = "AgentOffers::is_empty")]
+    pub offers: AgentOffers,
+}
+
+/// What can be chosen or typed in an agent's session, by its own word. Absent lists are as they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentOffers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<Vec<OfferedChoice>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<OfferedChoice>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<Vec<OfferedCommand>>,
+}
+
+impl AgentOffers {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// These, and what `earlier` says of the others.
+    #[must_use]
+    pub fn or(self, earlier: Self) -> Self {
+        Self {
+            modes: self.modes.or(earlier.modes),
+            models: self.models.or(earlier.models),
+            commands: self.commands.or(earlier.commands),
+        }
+    }
+}
+
+/// A mode or a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedChoice {
+    pub id: String,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// A command that can be sent as a message, after a slash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferedCommand {
+    pub name: String,
+    pub description: String,
+    /// What may follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// A message to an agent.

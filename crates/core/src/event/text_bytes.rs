@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use super::{
-    AgentPlan, AgentProfile, ApprovalEnding, Ask, Ceiling, Device, Grant, GrantUse, ProcessKey,
-    PromptMessage, QuestionEnding, QuestionText, SpawnOptions, TranscriptEntry, Worktree,
+    AgentOffers, AgentPlan, AgentProfile, ApprovalEnding, Ask, Ceiling, Device, Grant, GrantUse,
+    OfferedChoice, OfferedCommand, ProcessKey, PromptMessage, QuestionEnding, QuestionText,
+    SpawnOptions, TranscriptEntry, Worktree,
 };
 use crate::json::Json;
 
@@ -57,6 +58,9 @@ macro_rules! text_bytes {
 
 text_bytes! {
     PromptMessage = |message| message.text.len();
+    AgentOffers = |offers| offers.modes.text_bytes() + offers.models.text_bytes() + offers.commands.text_bytes();
+    OfferedChoice = |choice| choice.id.len() + choice.name.len() + choice.description.text_bytes();
+    OfferedCommand = |command| command.name.len() + command.description.len() + command.hint.text_bytes();
     AgentPlan = |plan| plan.steps.iter().map(|step| step.text.len()).sum();
     AgentProfile = |profile| profile.metadata.text_bytes() + profile.capabilities.text_bytes();
     ApprovalEnding = |ending| {

@@ -2,8 +2,8 @@
 
 use crate::event::AgentReported;
 use crate::event::{
-    ProcessKey, PromptAttachment, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry, TurnEnded,
-    Worktree,
+    AgentSandbox, ProcessKey, PromptAttachment, RunEnd, SpawnOptions, ToolStatus, TranscriptEntry,
+    TurnEnded, Worktree,
 };
 use crate::ids::AgentId;
 use crate::json::Json;
@@ -83,6 +83,8 @@ pub enum RunEvent {
         process: Option<ProcessKey>,
         /// What holds its processes together.
         runner: Json,
+        /// The sandbox it is started in.
+        sandbox: Option<AgentSandbox>,
     },
     /// Its session is open.
     Ready {

@@ -109,6 +109,7 @@ impl State {
             }
             managed.process = event.process;
             managed.runner = event.runner.clone();
+            managed.sandbox.clone_from(&event.sandbox);
         });
     }
 
@@ -181,6 +182,7 @@ impl State {
             managed.mode = event.mode.or(managed.mode.take());
             managed.model = event.model.or(managed.model.take());
             managed.title = event.title.or(managed.title.take());
+            managed.offers = event.offers.or(std::mem::take(&mut managed.offers));
             if let Some(plan) = event.plan {
                 managed.plan = plan;
             }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::event::{
-    AgentReported, ApprovalOutcome, Event, ProcessKey, RunEnd, SpawnOptions, TranscriptEntry,
-    TurnEnded,
+    AgentOffers, AgentReported, ApprovalOutcome, Event, ProcessKey, RunEnd, SpawnOptions,
+    TranscriptEntry, TurnEnded,
 };
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, ManagedAgent,
@@ -205,6 +205,7 @@ impl World {
                     start_time: turns.into(),
                 }),
                 runner: Json::null(),
+                sandbox: None,
             },
             RanStep::Ready(resumable) => RunEvent::Ready {
                 session: "session".to_owned(),
@@ -217,6 +218,7 @@ impl World {
                 plan: None,
                 title: None,
                 usage: None,
+                offers: AgentOffers::default(),
             })),
             RanStep::Said => RunEvent::EntriesAdded(said()),
             RanStep::TurnEnded(when) => turn_ended(&agent, turns, *when),

@@ -9,8 +9,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anstyle::Style;
+use countersign_core::event::SandboxLevel;
+use countersign_daemon::SandboxSettings;
 use countersign_protocol::{Containment, HostStatus, NoParams, NotifyStatus, method};
 use countersign_rules::{FileKind, parse_file};
+use countersign_sandbox::SandboxProfile;
 use serde::Serialize;
 
 use super::CommonArgs;
@@ -19,6 +22,7 @@ use super::runners::runners;
 use crate::config::HostConfig;
 use crate::error::CliError;
 use crate::exit::CliExit;
+use crate::host;
 use crate::output;
 use crate::paths::{self, HostPaths};
 use crate::render::escape;
@@ -94,7 +98,7 @@ pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
     checks.push(rules(&paths.rules));
     let status = common.call::<method::Status>(&NoParams {}).await;
     checks.insert(2, database(&paths.database, status.is_ok()));
-    checks.extend(host(&status));
+    checks.extend(running_host(&status));
     if status.is_ok() {
         let channels = common.call::<method::NotifyStatus>(&NoParams {}).await;
         checks.extend(channels.ok().map(|found| notifications(&found)));
@@ -105,6 +109,7 @@ pub(super) async fn doctor(common: &CommonArgs) -> Result<CliExit, CliError> {
     }
     let catalog = common.call::<method::Catalog>(&NoParams {}).await;
     checks.extend(tools(&catalog.unwrap_or_else(|_| local_catalog())).await);
+    checks.push(sandbox(&host::sandbox_settings(&paths, &config)));
     checks.extend(runners(&paths, status.is_ok()));
     checks.extend(guarantees());
     let document = BTreeMap::from([("checks", &checks)]);
@@ -279,7 +284,7 @@ fn config(path: &Path) -> (HostConfig, DoctorCheck) {
     }
 }
 
-fn host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
+fn running_host(status: &Result<HostStatus, CliError>) -> Vec<DoctorCheck> {
     const WHAT: &str = "host";
     let status = match status {
         Ok(status) => status,
@@ -386,6 +391,29 @@ fn containment(held: &Containment) -> DoctorCheck {
             "start the host in its own writable cgroup, for example as a systemd user service",
         )
     }
+}
+
+/// How much of a sandbox this machine enforces, and what agents get.
+fn sandbox(settings: &SandboxSettings) -> DoctorCheck {
+    const WHAT: &str = "sandbox";
+    let support = settings.support();
+    let usual = settings.usual.as_deref();
+    let found = match (support.level, &support.missing) {
+        (SandboxLevel::Full, _) => {
+            let profile = escape::line(usual.unwrap_or(SandboxProfile::OPEN));
+            let profile = format!("level full; agents get the profile `{profile}`");
+            return ok(WHAT, profile);
+        }
+        (level, Some(missing)) => format!("level {}: {}", level.as_str(), missing.what),
+        (level, None) => format!("level {}", level.as_str()),
+    };
+    let advice = support.missing.map(|missing| missing.advice);
+    let found = if usual.is_none() {
+        format!("{found}; agents are started without a sandbox")
+    } else {
+        found
+    };
+    warn(WHAT, found, advice.unwrap_or_default())
 }
 
 fn port(config: &HostConfig) -> DoctorCheck {

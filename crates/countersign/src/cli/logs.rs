@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 
 use anstyle::Style;
 use clap::Args;
-use countersign_core::JsonMembers;
 use countersign_protocol::{
-    AgentTarget, EventsParams, HostEvent, Kinds, Raw, Reason, SubscribeParams, TranscriptPart,
+    AgentTarget, EventsParams, HostEvent, Kinds, Reason, SubscribeParams, TranscriptPart,
     TranscriptQuery, TranscriptResult, TranscriptRow, method,
 };
 use serde::Serialize;
@@ -20,7 +19,7 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
-use crate::render::{decisions, escape};
+use crate::render::{decisions, escape, transcript};
 
 /// Facts after which there may be more to read.
 const WAKING: [&str; 7] = [
@@ -287,34 +286,8 @@ pub(super) async fn turn_text(
 }
 
 fn entry(row: &TranscriptRow) -> String {
-    match row {
-        TranscriptRow::User { from: None, text } => mark_lines('>', text),
-        TranscriptRow::User { text, .. } => mark_lines('^', text),
-        TranscriptRow::Assistant { text } => mark_lines('|', text),
-        TranscriptRow::Thinking { text } => mark_lines('~', text),
-        TranscriptRow::Notice { text } => mark_lines('!', text),
-        TranscriptRow::ToolResult { status, text, .. } => mark_lines('=', &result(status, text)),
-        TranscriptRow::Plan { steps } => {
-            let steps = steps
-                .iter()
-                .map(|step| format!("[{}] {}", step.status, step.text));
-            steps.map(|step| mark_lines('-', &step)).collect()
-        }
-        TranscriptRow::Other { update } => mark_lines('?', update.text()),
-        TranscriptRow::ToolUse {
-            id,
-            input,
-            status,
-            title,
-            tool,
-        } => {
-            let input = input.as_ref().map(Raw::text);
-            let text = tool_text(id, tool.as_deref(), title.as_deref(), input);
-            let status = status.as_deref().unwrap_or("");
-            mark_lines('*', format!("{text} {status}").trim_end())
-        }
-        _ => mark_lines('?', "an entry that this version cannot show"),
-    }
+    let texts = transcript::marked_texts(row).into_iter();
+    texts.map(|(mark, text)| mark_lines(mark, &text)).collect()
 }
 
 /// Every line of a text behind a mark of ours.
@@ -335,27 +308,6 @@ fn styled_lines(mark: char, text: &str, style: Style) -> String {
         format!("{style}{}{style:#}\n", line.trim_end())
     });
     lines.collect()
-}
-
-fn result(status: &str, text: &str) -> String {
-    if text.is_empty() {
-        return status.to_owned();
-    }
-    let end = if text.contains('\n') { "\n" } else { " " };
-    format!("{status}:{end}{text}")
-}
-
-/// What a tool does, from its input where that says it.
-fn tool_text(id: &str, tool: Option<&str>, title: Option<&str>, input: Option<&str>) -> String {
-    const TELLING: [&str; 5] = ["command", "file_path", "path", "url", "query"];
-    let members = input.and_then(JsonMembers::parse);
-    let told = members.and_then(|members| TELLING.iter().find_map(|key| members.only_text(key)));
-    let what = told.as_deref().or(title);
-    match (tool, what) {
-        (Some(tool), Some(what)) => format!("{tool}: {what}"),
-        (Some(one), None) | (None, Some(one)) => one.to_owned(),
-        (None, None) => id.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{CommonArgs, agent_lookup, agent_tree, args};
 use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::render::escape;
-use crate::{duration, output};
+use crate::{duration, fit, output};
 
 /// How long the list waits for the changed lines of its agents. What is not known by then is left out.
 const CHANGES_WAIT: Duration = Duration::from_secs(1);
@@ -248,6 +248,13 @@ fn list_columns(
             let usage = agent.managed.as_ref()?.usage;
             usage.cost_micro_usd.map(cost)
         }),
+        column("SANDBOX", Some(3), &|agent| {
+            let managed = agent.managed.as_ref()?;
+            managed
+                .sandbox
+                .as_ref()
+                .map(crate::render::approvals::sandbox)
+        }),
         column("BRANCH", Some(2), &|agent| {
             worktree_branch(agent).map(|branch| escape::line(branch).into_owned())
         }),
@@ -369,9 +376,9 @@ fn place(agent: &HostAgent, home: &str, room: usize) -> String {
     match (folder, work) {
         (Some(folder), Some(work)) => {
             let left = room.saturating_sub(work.width() + 2).max(room / 3 * 2);
-            format!("{}: {work}", output::truncate_middle(&folder, left))
+            format!("{}: {work}", fit::truncate_middle(&folder, left))
         }
-        (Some(folder), None) => output::truncate_middle(&folder, room),
+        (Some(folder), None) => fit::truncate_middle(&folder, room),
         (None, work) => work.unwrap_or_default().into_owned(),
     }
 }

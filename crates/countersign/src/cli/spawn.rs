@@ -83,7 +83,7 @@ pub(crate) struct SpawnArgs {
     /// Disallow this tool; repeatable
     #[arg(long = "disallow-tool", value_name = "TOOL")]
     disallow_tools: Vec<String>,
-    /// Give Claude Code (native) the MCP servers of this JSON file; recorded, `${NAME}` is filled in from --env
+    /// Give it the MCP servers of this JSON file; recorded. Claude Code fills in `${NAME}` from --env
     #[arg(long, value_name = "FILE")]
     mcp_config: Option<PathBuf>,
     /// Send this image or file with the task; repeatable
@@ -104,6 +104,10 @@ pub(crate) struct SpawnArgs {
     /// How long its asks wait for an answer, or `none` [default: 30m]
     #[arg(long, value_name = "TIME")]
     ask_timeout: Option<TimeLimit>,
+    /// Sandbox profile: `work`, `open` for none, or a table `[sandbox.NAME]` of config.toml [default: `[agents]
+    /// sandbox` in config.toml, otherwise `open`]
+    #[arg(long, value_name = "NAME")]
+    sandbox: Option<String>,
     /// `orchestrator` lets it start agents of its own, each after an ask
     #[arg(long, value_name = "ROLE", value_parser = ["orchestrator"])]
     role: Option<String>,
@@ -282,6 +286,7 @@ fn params(args: SpawnArgs, profile: ProfileConfig) -> Result<SpawnAgentParams, C
         turn_timeout_ms: args.turn_timeout.map(duration::millis),
         // On the wire, nothing means the host's own choice and 0 means no limit.
         ask_timeout_ms: args.ask_timeout.map(|limit| limit.as_ms().unwrap_or(0)),
+        sandbox: args.sandbox,
         role: args.role.as_deref().map(Into::into),
     })
 }

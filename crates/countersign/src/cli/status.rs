@@ -1,6 +1,8 @@
 //! `status`: the host at a glance.
 
-use countersign_protocol::{HostStatus, NoParams, Time, method};
+use clap::Args;
+use countersign_protocol::{HostStatus, ListParams, ListStatus, NoParams, Time, method};
+use serde_json::json;
 
 use super::CommonArgs;
 use crate::error::CliError;
@@ -8,10 +10,54 @@ use crate::exit::CliExit;
 use crate::render::{escape, rules};
 use crate::{duration, output};
 
-pub(super) async fn status(common: &CommonArgs) -> Result<CliExit, CliError> {
+#[derive(Args)]
+pub(crate) struct StatusArgs {
+    /// Print one short line for a prompt or a status bar: what waits, and since when; nothing if nothing waits
+    #[arg(long)]
+    line: bool,
+}
+
+/// Asks that are looked through for the oldest.
+const SEARCHED_MAX: u64 = 200;
+
+pub(super) async fn status(common: &CommonArgs, args: &StatusArgs) -> Result<CliExit, CliError> {
+    if args.line {
+        return status_line(common).await;
+    }
     let status = common.call::<method::Status>(&NoParams {}).await?;
     common.print(&status, || {
         output::fields(&status_fields(&status, duration::now()))
+    })
+}
+
+/// `◐3 ?1 4m`: asks, questions, the age of the oldest.
+async fn status_line(common: &CommonArgs) -> Result<CliExit, CliError> {
+    let mut client = common.connect().await?;
+    let status = client.call::<method::Status>(&NoParams {}).await?;
+    let mut parts = Vec::new();
+    if status.pending_approvals > 0 {
+        parts.push(format!("◐{}", status.pending_approvals));
+    }
+    if status.pending_questions > 0 {
+        parts.push(format!("?{}", status.pending_questions));
+    }
+    if status.pending_approvals > 0 {
+        let params = ListParams {
+            status: Some(ListStatus::Pending),
+            limit: Some(SEARCHED_MAX),
+            ..ListParams::default()
+        };
+        let asks = client.call::<method::Approvals>(&params).await?;
+        let oldest = asks.iter().map(|ask| ask.created_at).min();
+        parts.extend(oldest.map(|at| duration::age(duration::now(), at)));
+    }
+    let line = parts.join(" ");
+    common.print(&json!({ "line": line }), || {
+        if line.is_empty() {
+            String::new()
+        } else {
+            format!("{line}\n")
+        }
     })
 }
 

@@ -129,6 +129,7 @@ impl UpArgs {
             escalation_ms: config.questions.to_person_seconds.as_ms(),
             web: self.web_options(&config)?,
             notify: notify_settings(&config, paths)?,
+            sandbox: host::sandbox_settings(paths, &config),
         })
     }
 

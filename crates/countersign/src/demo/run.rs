@@ -145,6 +145,8 @@ impl DemoRun {
                 secret: false,
             }],
             worktree: has_git.then(WorktreeParams::default),
+            // Their sessions are kept in the scratch home, which a sandbox hides.
+            sandbox: Some("open".into()),
             ..SpawnAgentParams::default()
         })
     }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _};
 use countersign_core::limits::MCP_LINE_BYTES_MAX;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum InputLine {
+pub(crate) enum InputLine {
     /// All of it, without its end.
     Whole(Vec<u8>),
     /// More than is taken; it was passed over.
@@ -13,21 +13,21 @@ pub(super) enum InputLine {
 }
 
 /// Reads lines until there are no more. Empty ones are passed over.
-pub(super) struct InputLines<R> {
+pub(crate) struct InputLines<R> {
     input: R,
     bytes_max: usize,
 }
 
 impl<R: BufRead> InputLines<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self::with_limit(input, MCP_LINE_BYTES_MAX)
     }
 
-    fn with_limit(input: R, bytes_max: usize) -> Self {
+    pub(crate) fn with_limit(input: R, bytes_max: usize) -> Self {
         Self { input, bytes_max }
     }
 
-    pub(super) fn next(&mut self) -> io::Result<Option<InputLine>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<InputLine>> {
         loop {
             let mut line = Vec::new();
             // One byte more than allowed: the line feed of a line that just fits.

@@ -6,9 +6,10 @@
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::screen::{HostPresence, InputMode, WatchScreen};
+use crate::duration;
+use crate::fit::{self, wrap};
 use crate::render::inbox_item::{InboxContent, InboxItem};
 use crate::render::{approvals, escape};
-use crate::{duration, output};
 
 /// Where values begin: the longest name, and two columns for marks.
 const LABEL: usize = 11;
@@ -51,7 +52,7 @@ pub(super) struct ScreenFrame {
 
 pub(super) fn draw(screen: &WatchScreen, width: usize, height: usize) -> ScreenFrame {
     if width < WIDTH_MIN || height < HEIGHT_MIN {
-        let text = output::truncate("the window is too small", width);
+        let text = fit::truncate("the window is too small", width);
         // No room and one line to show: `record_drawn` never counts that as read, so nothing can be
         // approved unseen in a tiny window.
         return ScreenFrame {
@@ -103,7 +104,7 @@ fn header(screen: &WatchScreen, width: usize) -> ScreenLine {
         HostPresence::Lost => "HOST LOST, waiting for it",
     };
     let text = format!("countersign  asks: {asks}  questions: {questions}{notes}  {link}");
-    line(output::truncate(&text, width), LineTone::Strong)
+    line(fit::truncate(&text, width), LineTone::Strong)
 }
 
 fn count_open(screen: &WatchScreen, kind: &str) -> usize {
@@ -122,11 +123,11 @@ fn warning_lines(screen: &WatchScreen, width: usize, lines_max: usize) -> Vec<Sc
     let more = all.len() - fits;
     let shown = all.iter().take(fits);
     let mut lines: Vec<ScreenLine> = shown
-        .map(|text| line(output::truncate(text, width), LineTone::Strong))
+        .map(|text| line(fit::truncate(text, width), LineTone::Strong))
         .collect();
     if more > 0 {
         let text = format!("{more} MORE WARNINGS: see `countersign status`");
-        lines.push(line(output::truncate(&text, width), LineTone::Strong));
+        lines.push(line(fit::truncate(&text, width), LineTone::Strong));
     }
     lines
 }
@@ -148,7 +149,7 @@ fn list(screen: &WatchScreen, width: usize, rows_max: usize) -> Vec<ScreenLine> 
 fn list_line(screen: &WatchScreen, item: &InboxItem, selected: bool, width: usize) -> ScreenLine {
     let mark = if selected { '>' } else { ' ' };
     let age = duration::age(screen.wall, item.created_at());
-    let who = output::truncate(&item.asker(), 12);
+    let who = fit::truncate(&item.asker(), 12);
     let pad = " ".repeat(12 - who.width());
     let what = match &item.ended {
         Some(ended) => format!("ENDED: {ended}"),
@@ -160,7 +161,7 @@ fn list_line(screen: &WatchScreen, item: &InboxItem, selected: bool, width: usiz
         item.kind()
     );
     line(
-        output::truncate(&text, width),
+        fit::truncate(&text, width),
         if selected {
             LineTone::Reverse
         } else {
@@ -233,25 +234,6 @@ fn rules_notice(rules: &[String]) -> String {
     )
 }
 
-/// Breaks a text wherever the width ends, not at words: nothing is moved or left out.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut used = 0;
-    for c in text.chars() {
-        // Control characters would have no width, and were escaped before.
-        let columns = c.width().unwrap_or(0);
-        if used + columns > width {
-            lines.push(String::new());
-            used = 0;
-        }
-        used += columns;
-        if let Some(last) = lines.last_mut() {
-            last.push(c);
-        }
-    }
-    lines
-}
-
 fn footer(screen: &WatchScreen, width: usize) -> Vec<ScreenLine> {
     let mut lines = Vec::new();
     if let Some(prompt) = prompt(screen, width) {
@@ -322,7 +304,7 @@ fn prompt(screen: &WatchScreen, width: usize) -> Option<String> {
             return Some(input_line(&label, text, width));
         }
     };
-    Some(output::truncate(&text, width))
+    Some(fit::truncate(&text, width))
 }
 
 /// A text that is being typed: its end is what matters.

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use countersign_protocol::{BypassRow, HostApproval, HostQuestion, RuleProblem, Time};
+use countersign_protocol::{HostApproval, HostQuestion, Time};
+pub(super) use countersign_tui::host_warnings::HostWarnings;
 
 use crate::notes;
 use crate::render::approvals::{self, FieldDetail};
 use crate::render::inbox_item::{InboxContent, InboxItem};
-use crate::render::rules;
 
 /// What the next key means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,28 +49,6 @@ pub(super) enum InputMode {
 pub(super) enum HostPresence {
     Up,
     Lost,
-}
-
-/// Rule files that are broken, and agents whose asks are not held.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HostWarnings {
-    pub(super) problems: Vec<RuleProblem>,
-    pub(super) bypassed: Vec<BypassRow>,
-    /// Why nothing can be recorded, if nothing can.
-    pub(super) store_error: Option<String>,
-}
-
-impl HostWarnings {
-    /// In words, one line each. A warning that changes nothing is not worth a line here.
-    pub(super) fn lines(&self, now: Time) -> Vec<String> {
-        let grave = self.problems.iter().filter(|problem| problem.suspends);
-        let grave: Vec<RuleProblem> = grave.cloned().collect();
-        let lasting = self.bypassed.iter().filter(|row| row.until > now);
-        let lasting: Vec<BypassRow> = lasting.cloned().collect();
-        let store = self.store_error.as_deref().map(rules::store_warning);
-        let others = rules::warnings(&grave, &lasting, now);
-        store.into_iter().chain(others).collect()
-    }
 }
 
 /// Everything that is drawn, and everything a key can depend on.
@@ -117,6 +95,12 @@ impl WatchScreen {
             link: HostPresence::Up,
             wall,
         }
+    }
+
+    /// How long the selected item has been on the screen as it is, in milliseconds. For the record.
+    pub(super) fn considered_ms(&self, now: Instant) -> Option<u64> {
+        let shown = now.saturating_duration_since(self.changed_at);
+        u64::try_from(shown.as_millis()).ok()
     }
 
     pub(super) fn selected_index(&self) -> Option<usize> {
@@ -330,7 +314,7 @@ impl WatchScreen {
 mod tests {
     use std::time::Duration;
 
-    use countersign_protocol::HostApprovalState;
+    use countersign_protocol::{BypassRow, HostApprovalState, RuleProblem};
 
     use super::*;
     use crate::test_rows;
@@ -419,6 +403,8 @@ mod tests {
         );
         assert_eq!(screen.items[0].ended.as_deref(), Some("denied"));
         assert_eq!(screen.changed_at, later);
+        let answered_at = later + Duration::from_millis(1_250);
+        assert_eq!(screen.considered_ms(answered_at), Some(1_250));
         screen.move_selection(true, later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),

@@ -269,8 +269,14 @@ pub(crate) fn command(home: &Path) -> Command {
         .env_remove("COUNTERSIGN_TOKEN")
         .env_remove("COUNTERSIGN_URL")
         .env_remove("COUNTERSIGN_LOG")
+        .env("COUNTERSIGN_SANDBOX", usual_sandbox())
         .stdin(Stdio::null());
     command
+}
+
+/// What the host itself defends is tested without a sandbox, unless a variable names another profile.
+fn usual_sandbox() -> String {
+    std::env::var("COUNTERSIGN_TEST_SANDBOX").unwrap_or_else(|_| "open".to_owned())
 }
 
 fn command_apart(home: &Path) -> Command {
@@ -278,6 +284,7 @@ fn command_apart(home: &Path) -> Command {
     command
         .env_clear()
         .env("COUNTERSIGN_HOME", home)
+        .env("COUNTERSIGN_SANDBOX", usual_sandbox())
         .env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command
 }

@@ -14,7 +14,7 @@ use crate::wire::Wire;
 const RULES: &str = "allow = [\"Bash\", \"Edit(**)\", \"Read(**)\"]\n";
 
 /// Plays one turn, and gives what the agent said of it. It is still there afterwards.
-async fn play(scene: &Scene, wire: &mut Wire, steps: &Value) -> (Value, String) {
+pub(crate) async fn play(scene: &Scene, wire: &mut Wire, steps: &Value) -> (Value, String) {
     let id = scene.spawn(wire, "ann", steps).await;
     allow_all(wire, &id).await;
     let said = told(wire, &id).await;
@@ -22,7 +22,7 @@ async fn play(scene: &Scene, wire: &mut Wire, steps: &Value) -> (Value, String) 
 }
 
 /// Allows whatever the rules leave to a person until the agent rests.
-async fn allow_all(wire: &mut Wire, id: &Value) {
+pub(crate) async fn allow_all(wire: &mut Wire, id: &Value) {
     loop {
         let event = wire.event().await;
         if event["kind"] == "approval.requested" {

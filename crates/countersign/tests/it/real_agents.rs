@@ -7,6 +7,7 @@ mod actor;
 mod alike;
 mod choices;
 mod claudes_own;
+mod edited;
 mod family;
 mod mcp_config;
 mod natively;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::agent::Agent;
 use crate::host::{Host, PATIENCE};
@@ -258,6 +259,7 @@ async fn an_agent_changes_no_rule_by_any_door() {
         ("host.backtest_rule", json!({ "rule": "Bash(make)" })),
         ("host.suggest_rules", json!({ "approval_id": asked["id"] })),
         ("host.suggest_rules", json!({})),
+        ("host.untrusted_rules", json!({})),
         ("host.trust_rules", json!({ "file": "/x", "digest": "0" })),
         (
             "host.set_bypass",
@@ -442,6 +444,11 @@ async fn a_projects_file_tightens_at_once_and_loosens_only_when_trusted() {
     let folder = here.path().canonicalize().unwrap();
     let listed = wire.ok("host.rules", json!({ "cwd": folder })).await;
     let file = &listed["untrusted"][0];
+    let text = "allow = [\"Bash(cargo test:*)\"]\ndeny = [\"Bash(make deploy)\"]\n";
+    let digest = countersign_core::hex(&Sha256::digest(text));
+    let untrusted = json!([{ "file": file, "digest": digest, "text": text }]);
+    let params = json!({ "cwd": folder });
+    assert_eq!(wire.ok("host.untrusted_rules", params).await, untrusted);
     let trust = |digest: &str| json!({ "file": file, "digest": digest });
     wire.ok("host.trust_rules", trust(&"0".repeat(64))).await;
     assert_eq!(state_of(&mut wire, &waits).await, "pending");

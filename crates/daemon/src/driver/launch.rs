@@ -10,8 +10,9 @@ use countersign_agents::adapter::SessionSpec;
 use countersign_agents::catalog::{self, ResolvedAgent};
 use countersign_agents::runner::RunnerRecord;
 use countersign_agents::{LaunchError, TreeRecord, protocols, worktree};
-use countersign_core::event::{ProcessKey, SpawnOptions};
+use countersign_core::event::{AgentSandbox, ProcessKey, SpawnOptions};
 use countersign_core::{AgentId, Json, ManagedAgent, ManagedInput, RunEvent};
+use countersign_sandbox::ConfinementPlan;
 
 use crate::crash;
 use crate::ids::random_hex;
@@ -19,6 +20,7 @@ use crate::reply::ServiceError;
 use crate::service::Service;
 
 use super::adoption::{self, RunnerConnection};
+use super::confinement::ConfinementRequest;
 use super::environment;
 use super::runner_host::RunnerHost;
 
@@ -49,6 +51,7 @@ struct AgentProcessSpec {
     command: Vec<String>,
     folder: PathBuf,
     env: Vec<(OsString, OsString)>,
+    confinement: Option<ConfinementPlan>,
 }
 
 impl AgentLaunch<'_> {
@@ -77,16 +80,20 @@ impl AgentLaunch<'_> {
         let record = self.build_record(&run, &tree.record, &managed.options);
         let session = session_spec(self.service, &managed, &record);
         command.extend(protocols::arguments(record.protocol, &session));
+        let (sandbox, confinement) = self.confine(&managed, &record, &command, &env).await?;
         let process = AgentProcessSpec {
             command,
             folder: work_folder(&managed),
             env,
+            confinement,
         };
-        let runner = self.start_runner(managed.run, &record).await?;
-        match self
-            .launch_in_runner(managed.run, &record, runner, process)
-            .await
-        {
+        let started = LaunchedRun {
+            run: managed.run,
+            record: &record,
+            sandbox,
+        };
+        let runner = self.start_runner(&started).await?;
+        match self.launch_in_runner(&started, runner, process).await {
             Ok(connected) => Ok((connected, managed)),
             Err(error) => {
                 adoption::end_runner(self.runners, &record, runner, self.agent.as_str()).await;
@@ -132,13 +139,43 @@ impl AgentLaunch<'_> {
         }
     }
 
-    async fn start_runner(
+    /// The sandbox that the agent gets, with the plan for it. On a blocking thread: programs are started to find
+    /// out what the machine can enforce.
+    async fn confine(
         &self,
-        run: u32,
+        managed: &ManagedAgent,
         record: &RunnerRecord,
-    ) -> Result<ProcessKey, LaunchFailure> {
+        command: &[String],
+        env: &[(OsString, OsString)],
+    ) -> Result<(AgentSandbox, Option<ConfinementPlan>), LaunchFailure> {
+        let settings = self.service.runners().sandbox.clone();
+        let request = ConfinementRequest {
+            options: managed.options.clone(),
+            folder: match &managed.worktree {
+                Some(worktree) => PathBuf::from(&worktree.path),
+                None => work_folder(managed),
+            },
+            worktree: managed.worktree.clone(),
+            runner_folder: record.folder.clone(),
+            command: command.to_vec(),
+            env: env.to_vec(),
+            host_program: self
+                .service
+                .runners()
+                .tools
+                .as_ref()
+                .map(|t| PathBuf::from(&t.command)),
+        };
+        let planning =
+            tokio::task::spawn_blocking(move || request.plan_and_prepare(settings.as_ref()));
+        let planned = planning.await.map_err(|error| launch_failure(&error))?;
+        planned.map_err(LaunchFailure)
+    }
+
+    async fn start_runner(&self, started: &LaunchedRun<'_>) -> Result<ProcessKey, LaunchFailure> {
+        let record = started.record;
         // A host that is killed after this finds the runner by its record and ends it.
-        self.report(run, launched(None, record)?).await?;
+        self.report(started.run, started.event(None)?).await?;
         crash::point("launch_recorded");
         match self.runners.start(record).await {
             Ok(runner) => {
@@ -154,14 +191,15 @@ impl AgentLaunch<'_> {
 
     async fn launch_in_runner(
         &self,
-        run: u32,
-        record: &RunnerRecord,
+        started: &LaunchedRun<'_>,
         runner: ProcessKey,
         process: AgentProcessSpec,
     ) -> Result<RunnerConnection, LaunchFailure> {
+        let record = started.record;
         // The agent runs nothing before it is committed whose processes they are: whoever descends
         // from the runner is this agent to every door.
-        self.report(run, launched(Some(runner), record)?).await?;
+        self.report(started.run, started.event(Some(runner))?)
+            .await?;
         crash::point("process_recorded");
         let link = self
             .runners
@@ -171,7 +209,13 @@ impl AgentLaunch<'_> {
         let (program, args) = process.command.split_first().ok_or_else(no_command)?;
         let args = args.iter().map(OsString::from).collect();
         link.sender
-            .launch(program.into(), args, process.folder, process.env)
+            .launch(
+                program.into(),
+                args,
+                process.folder,
+                process.env,
+                process.confinement,
+            )
             .await
             .map_err(|error| launch_failure(&error))?;
         crash::point("agent_launched");
@@ -185,9 +229,22 @@ impl AgentLaunch<'_> {
     }
 }
 
-fn launched(process: Option<ProcessKey>, record: &RunnerRecord) -> Result<RunEvent, LaunchFailure> {
-    let runner = Json::from_value(record).map_err(|error| launch_failure(&error))?;
-    Ok(RunEvent::Launched { process, runner })
+/// What is recorded of a run before it has a process, and once it has one.
+struct LaunchedRun<'a> {
+    run: u32,
+    record: &'a RunnerRecord,
+    sandbox: AgentSandbox,
+}
+
+impl LaunchedRun<'_> {
+    fn event(&self, process: Option<ProcessKey>) -> Result<RunEvent, LaunchFailure> {
+        let runner = Json::from_value(self.record).map_err(|error| launch_failure(&error))?;
+        Ok(RunEvent::Launched {
+            process,
+            runner,
+            sandbox: Some(self.sandbox.clone()),
+        })
+    }
 }
 
 /// The folder that an agent works in.

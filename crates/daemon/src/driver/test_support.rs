@@ -25,6 +25,7 @@ use countersign_core::event::{ProcessKey, TranscriptEntry};
 use countersign_core::{
     AgentId, Approval, Caller, Duty, Event, Json, Principal, PrincipalKey, Role,
 };
+use countersign_sandbox::ConfinementPlan;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -109,6 +110,7 @@ impl RunnerLink for FakeLink {
         args: Vec<OsString>,
         cwd: PathBuf,
         _: Vec<(OsString, OsString)>,
+        _: Option<ConfinementPlan>,
     ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
         self.note(LinkCall::Launch(program, args, cwd));
         Box::pin(async { Ok(RUNNER) })

@@ -47,6 +47,7 @@ impl TranscriptBuffer {
             plan: report.plan.or(held.plan),
             usage: report.usage.or(held.usage),
             title: report.title.or(held.title),
+            offers: report.offers.or(held.offers),
         };
     }
 
@@ -88,6 +89,7 @@ impl TranscriptBuffer {
             plan: report.plan.clone(),
             usage: report.usage,
             title: report.title.clone(),
+            offers: report.offers.clone(),
         };
         (report != AgentReport::default()).then_some(reported)
     }

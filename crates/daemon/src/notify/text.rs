@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use countersign_core::event::{AgentState, QuestionText};
 use countersign_core::limits::NOTIFY_TEXT_CHARS_MAX;
-use countersign_core::{AgentId, Ask, DENY, Json, State, TextLayout, find_subject, visible};
+use countersign_core::{AgentId, Ask, AskView, DENY, State, TextLayout, visible};
 use countersign_notify::NotifyMessage;
 
 use super::deny_link::DenyLinks;
@@ -227,13 +227,12 @@ fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{ending}")
 }
 
-/// What an ask is about, in one line.
+/// What an ask is about, in the words that every screen shows. The title has the tool's name already.
 fn ask_summary(ask: &Ask) -> String {
-    let input = ask.input.as_ref().and_then(Json::parse_unique_keys);
-    let subject = input
-        .as_ref()
-        .and_then(|input| find_subject(input.as_object()?));
-    line(subject.unwrap_or(&ask.action))
+    let summary = AskView::short(ask, &ask.choice_questions(), None).summary;
+    let tool = ask.tool.as_deref().map(|tool| format!("{}: ", line(tool)));
+    let named = tool.and_then(|tool| summary.strip_prefix(&tool).map(str::to_owned));
+    named.unwrap_or(summary)
 }
 
 fn line(text: &str) -> String {

@@ -22,6 +22,15 @@ pub struct DirRules {
     pub untrusted: Vec<(String, String)>,
 }
 
+/// A rule file whose allows do not count until a person trusts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntrustedRuleFile {
+    pub file: String,
+    /// SHA-256 of its content, in hexadecimal.
+    pub digest: String,
+    pub text: Arc<str>,
+}
+
 /// The rules of one source.
 #[derive(Clone, Debug)]
 pub struct RuleLayer {

@@ -198,6 +198,14 @@ fn read_file(path: &Path, within: Option<&Path>) -> (Option<FileStamp>, FileCont
     (stamp, content)
 }
 
+/// The text of a rule file, if it is still the one with this digest.
+pub(super) fn read_unchanged(path: &Path, expected: &str) -> Option<Arc<str>> {
+    match read_file(path, None) {
+        (_, FileContent::Text { text, digest }) if *digest == *expected => Some(text),
+        _ => None,
+    }
+}
+
 fn stays_within(path: &Path, within: Option<&Path>) -> Result<(), String> {
     let Some(folder) = within else {
         return Ok(());

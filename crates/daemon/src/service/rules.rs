@@ -15,7 +15,7 @@ use countersign_rules::{Rule, RuleEntry, RuleOrigin, SuggestedRule};
 use crate::gate::{AskFacts, AssessedAsk, Gate, RuleNames};
 use crate::ids::new_grant_id;
 use crate::reply::ServiceError;
-use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook};
+use crate::rulebook::{ListedRule, RuleFileProblem, Rulebook, UntrustedRuleFile};
 use crate::supervisor::StateView;
 
 use super::{Service, ServiceResult, agent, grant};
@@ -108,6 +108,17 @@ impl Service {
             project: rules.project.clone(),
             untrusted: files_of(&rules.untrusted),
         })
+    }
+
+    /// The rule files of a folder that nobody trusted as they are, for somebody who is about to.
+    pub async fn untrusted_rules(
+        &self,
+        caller: &Caller,
+        cwd: Option<String>,
+    ) -> ServiceResult<Vec<UntrustedRuleFile>> {
+        caller.refuse_agents()?;
+        let seen = self.read_rules(move |rulebook| rulebook.untrusted_files(cwd.as_deref()));
+        seen.await.ok_or_else(rules_unreadable)
     }
 
     /// Grants that are not over, and are wanted.

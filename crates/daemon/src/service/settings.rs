@@ -7,6 +7,7 @@ use std::sync::Arc;
 use countersign_agents::adapter::McpServer;
 use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RUNNER_PATIENCE_MS};
 
+use crate::driver::SandboxSettings;
 use crate::ids::random_hex;
 use crate::notify::NotifySettings;
 use crate::rulebook::Rulebook;
@@ -58,6 +59,8 @@ pub struct RunnerSettings {
     pub patience_ms: u64,
     /// The host's own tools, which every agent is given, if they can be reached.
     pub tools: Option<McpServer>,
+    /// What agents are confined with; nothing is, where there is none.
+    pub sandbox: Option<SandboxSettings>,
 }
 
 /// A folder that nobody else uses, so that hosts of tests do not meet.
@@ -71,6 +74,7 @@ impl Default for RunnerSettings {
             folder: folder.join("runners"),
             patience_ms: RUNNER_PATIENCE_MS,
             tools: None,
+            sandbox: None,
         }
     }
 }

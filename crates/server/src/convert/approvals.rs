@@ -8,6 +8,7 @@ use countersign_protocol::{
     HostApproval, HostApprovalState, HostApprovalStatus, HostDelivery, Raw,
 };
 
+use super::managed::sandbox;
 use super::{AgentNames, ask_view, door, name_of, raw, rules, time, who};
 use crate::ops::approvals::{AnsweredAsk, AnsweredAsks, AskerReply, WireAsk};
 
@@ -187,6 +188,7 @@ pub(crate) fn ask(
         questions: questions.into_iter().map(choice_question).collect(),
         remembered: Vec::new(),
         repeats: ask.repeats.as_ref().map(ToString::to_string),
+        sandbox: ask.sandbox.as_ref().map(sandbox),
         resolution: None,
         resolved_at: None,
         resolved_by: None,

@@ -1,8 +1,8 @@
 //! Agents that the host runs, as the wire has them.
 
 use countersign_core::event::{
-    AgentRole, Ceiling, EnvVar, PlanStep, Protocol, TokenUsage, ToolStatus, TranscriptEntry,
-    Worktree,
+    AgentRole, AgentSandbox, Ceiling, EnvVar, OfferedChoice, OfferedCommand, PlanStep, Protocol,
+    TokenUsage, ToolStatus, TranscriptEntry, Worktree,
 };
 use countersign_core::{ManagedAgent, Turn};
 use countersign_daemon::catalog::ResolvedAgent;
@@ -19,6 +19,7 @@ pub(crate) fn managed(managed: &ManagedAgent, names: AgentNames<'_>) -> wire::Ma
         archived: managed.archived,
         ceiling: managed.ceiling.as_ref().map(ceiling),
         command: options.command.clone(),
+        commands: slash_commands(managed.offers.commands.as_deref()),
         cwd: managed.folder().to_owned(),
         disallowed_tools: options.disallowed_tools.clone(),
         ended_at: managed.ended_at.map(time),
@@ -28,6 +29,8 @@ pub(crate) fn managed(managed: &ManagedAgent, names: AgentNames<'_>) -> wire::Ma
         message: managed.message.clone(),
         mode: managed.mode.clone(),
         model: managed.model.clone(),
+        models: choices(managed.offers.models.as_deref()),
+        modes: choices(managed.offers.modes.as_deref()),
         parent: options.parent.as_ref().map(ToString::to_string),
         parent_name: name_of(options.parent.as_ref(), names),
         plan: managed.plan.steps.iter().map(step).collect(),
@@ -37,6 +40,7 @@ pub(crate) fn managed(managed: &ManagedAgent, names: AgentNames<'_>) -> wire::Ma
             .role
             .map(|AgentRole::Orchestrator| wire::HostAgentRole::Orchestrator),
         run: managed.run,
+        sandbox: managed.sandbox.as_ref().map(sandbox),
         session: managed.session.clone(),
         title: managed.title.clone(),
         turn: managed.turn.as_ref().map(turn),
@@ -51,6 +55,33 @@ pub(crate) fn agent_role(role: wire::HostAgentRole) -> Option<AgentRole> {
     match role {
         wire::HostAgentRole::Orchestrator => Some(AgentRole::Orchestrator),
         wire::HostAgentRole::Unknown => None,
+    }
+}
+
+fn choices(offered: Option<&[OfferedChoice]>) -> Vec<wire::ChoiceRow> {
+    let offered = offered.unwrap_or_default().iter();
+    let rows = offered.map(|choice| wire::ChoiceRow {
+        description: choice.description.clone(),
+        id: choice.id.clone(),
+        name: choice.name.clone(),
+    });
+    rows.collect()
+}
+
+fn slash_commands(offered: Option<&[OfferedCommand]>) -> Vec<wire::SlashCommandRow> {
+    let offered = offered.unwrap_or_default().iter();
+    let rows = offered.map(|command| wire::SlashCommandRow {
+        description: command.description.clone(),
+        hint: command.hint.clone(),
+        name: command.name.clone(),
+    });
+    rows.collect()
+}
+
+pub(super) fn sandbox(sandbox: &AgentSandbox) -> wire::SandboxRow {
+    wire::SandboxRow {
+        profile: sandbox.profile.clone(),
+        level: sandbox.level.as_str().to_owned(),
     }
 }
 

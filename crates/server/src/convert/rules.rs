@@ -4,7 +4,7 @@ use countersign_core::event::{Effect, Grant, GrantScope, PartKind, RuleRef, Verd
 use countersign_core::{Agent, GrantState, OpenCounts, Timestamp};
 use countersign_daemon::{
     BacktestContradiction, BacktestReport, GrantAdded, ListedRule, RuleArea, RuleCheck,
-    RuleFileProblem, RuleProposal, RulesOverview, SuggestedRule,
+    RuleFileProblem, RuleProposal, RulesOverview, SuggestedRule, UntrustedRuleFile,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{
@@ -111,6 +111,14 @@ pub(super) fn overview(overview: &RulesOverview, names: AgentNames<'_>) -> Rules
         project: overview.project.clone(),
         suspended: overview.suspended.clone(),
         untrusted: overview.untrusted.clone(),
+    }
+}
+
+pub(super) fn untrusted_file(found: &UntrustedRuleFile) -> wire::UntrustedFileRow {
+    wire::UntrustedFileRow {
+        file: found.file.clone(),
+        digest: found.digest.clone(),
+        text: found.text.to_string(),
     }
 }
 

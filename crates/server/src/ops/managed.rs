@@ -83,6 +83,7 @@ pub(super) fn spawn_request(params: wire::SpawnAgentParams) -> Result<SpawnReque
         }),
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
+        sandbox: params.sandbox,
         role: params.role.and_then(convert::managed::agent_role),
         // Never from the wire: both say who allowed the agent, and the host sets them itself.
         parent: None,

@@ -6,7 +6,7 @@ use countersign_core::event::{Effect, Grant, GrantScope};
 use countersign_core::{Agent, Caller, GrantDraft, GrantState, OpenCounts};
 use countersign_daemon::{
     BacktestReport, CheckRequest, GrantAdded, RuleCheck, RuleProposal, RulesOverview, Service,
-    SuggestedRule,
+    SuggestedRule, UntrustedRuleFile,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{HostEffect, Reason};
@@ -147,6 +147,17 @@ pub(crate) async fn suggest(
         candidates: service.suggestions(caller, id).await?,
         ..RuleAdvice::default()
     })
+}
+
+/// The files that [`trust`] may be called for, with what they say.
+pub(crate) async fn list_untrusted(
+    service: &Service,
+    caller: &Caller,
+    params: wire::RulesParams,
+) -> Result<Vec<UntrustedRuleFile>> {
+    caller.refuse_agents()?;
+    let cwd = absolute(params.cwd)?;
+    Ok(service.untrusted_rules(caller, cwd).await?)
 }
 
 /// Lets a project's rule file allow things, exactly as it was read.

@@ -22,6 +22,7 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(check_rules))
         .routes(routes!(backtest_rule))
         .routes(routes!(mine_rules))
+        .routes(routes!(untrusted_rules))
         .routes(routes!(trust_rules))
         .routes(routes!(suggest_rules))
         .routes(routes!(set_bypass))
@@ -121,6 +122,19 @@ async fn suggest_rules(
         approval_id: Some(id),
     };
     rules::suggest(&state.service, &caller, params)
+        .await
+        .map(|result| wire_json(&state, result))
+}
+
+/// List the rule files whose allows do not apply until a person trusts them, with their text.
+#[utoipa::path(get, path = "/api/v1/rules/untrusted", params(wire::RulesParams),
+    responses((status = 200, body = Vec<wire::UntrustedFileRow>), (status = 403, description = "not for agents")))]
+async fn untrusted_rules(
+    State(state): State<Arc<ServerState>>,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
+    QueryParams(query): QueryParams<wire::RulesParams>,
+) -> JsonResult<Vec<wire::UntrustedFileRow>> {
+    rules::list_untrusted(&state.service, &caller, query)
         .await
         .map(|result| wire_json(&state, result))
 }

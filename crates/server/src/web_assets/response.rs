@@ -79,12 +79,16 @@ pub(super) fn file_response(
     name: &str,
     headers: &HeaderMap,
 ) -> Option<Response> {
-    let plain = assets.find(name)?;
-    let compressed = assets.find(&format!("{name}.gz"));
+    let compressed = assets.find_compressed(name);
     let varies = compressed.is_some();
     let (asset, is_gzip) = match compressed {
         Some(compressed) if accepts_gzip(headers) => (compressed, true),
-        _ => (plain, false),
+        // A folder has the plain form as well; the binary has it only if there is no compressed one.
+        Some(compressed) => {
+            let plain = assets.find(name);
+            (plain.or_else(|| compressed.decompress())?, false)
+        }
+        None => (assets.find(name)?, false),
     };
     let tag = entity_tag(&asset);
     let is_known = has_tag(headers, &tag);

@@ -195,6 +195,7 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.check_rules", json!({ "tool": "Bash" })),
         ("host.backtest_rule", json!({ "rule": "Bash(ls)" })),
         ("host.suggest_rules", json!({})),
+        ("host.untrusted_rules", json!({})),
         ("host.trust_rules", json!({ "file": "/x", "digest": "x" })),
         ("host.notify_parent", json!({ "message": "x" })),
         ("host.set_bypass", with("for_ms", Value::Null)),

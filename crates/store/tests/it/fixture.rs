@@ -54,6 +54,7 @@ pub(crate) fn ask(id: &str, agent: Option<&str>) -> Ask {
         can_edit: false,
         passes: Vec::new(),
         repeats: None,
+        sandbox: None,
         by: by("asker"),
         client: Some(ClientId::new("c1")),
         attachment: AskAttachment::Owner,

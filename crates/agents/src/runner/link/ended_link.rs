@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
 use countersign_core::limits;
+use countersign_sandbox::ConfinementPlan;
 use tokio::sync::{mpsc, oneshot};
 
 use super::line_queue::LineQueue;
@@ -95,6 +96,7 @@ impl RunnerLink for EndedLink {
         _: Vec<OsString>,
         _: PathBuf,
         _: Vec<(OsString, OsString)>,
+        _: Option<ConfinementPlan>,
     ) -> LinkFuture<'_, Result<ProcessKey, LaunchRefused>> {
         let refused = LaunchRefused("the agent's runner has ended".to_owned());
         Box::pin(async { Err(refused) })

@@ -416,9 +416,10 @@ async fn a_launch_a_claim_and_calls_are_answered() {
     let process = own_key();
     let launch = ends
         .line
-        .launch("a".into(), Vec::new(), "/".into(), Vec::new());
+        .launch("a".into(), Vec::new(), "/".into(), Vec::new(), None);
     let play = async {
         let launch = ToRunner::Launch(LaunchRequest {
+            confinement: None,
             program: "a".into(),
             args: Vec::new(),
             cwd: PathBuf::from("/"),
@@ -470,7 +471,7 @@ async fn everybody_who_waits_is_told_when_the_link_is_lost() {
     let runner = ends.runner;
     let launch = ends
         .line
-        .launch("a".into(), Vec::new(), "/".into(), Vec::new());
+        .launch("a".into(), Vec::new(), "/".into(), Vec::new(), None);
     let claim = ends.line.claim(WriteId::Line(1));
     let call = ends.line.call(ShellCall::Kill {
         terminal: "term-1".to_owned(),

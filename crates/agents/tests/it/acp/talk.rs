@@ -18,6 +18,7 @@ use crate::support::{env, guarded};
 
 /// What came from the agent.
 #[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a test keeps a handful of them")]
 pub(crate) enum Came {
     Happened(AgentEvent),
     Oversized(u64),
@@ -47,7 +48,7 @@ impl Talk {
         let args = vec!["--script".into(), file.into_os_string()];
         let launched = link
             .sender
-            .launch(program, args, folder.path().to_owned(), env);
+            .launch(program, args, folder.path().to_owned(), env, None);
         guarded(launched).await.unwrap();
         Self {
             acp: AcpAdapter::new(),

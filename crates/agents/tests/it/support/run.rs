@@ -63,7 +63,7 @@ impl Run {
     pub(crate) async fn launch(&self, link: &Link, script: &str) -> ProcessKey {
         let args = ["-c", script].map(OsString::from).to_vec();
         let cwd = self.dir.path().to_owned();
-        let launched = link.sender.launch("/bin/sh".into(), args, cwd, env());
+        let launched = link.sender.launch("/bin/sh".into(), args, cwd, env(), None);
         guarded(launched).await.expect("an agent")
     }
 

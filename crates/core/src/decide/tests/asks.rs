@@ -56,6 +56,7 @@ fn an_ask_is_kept_exactly_as_it_was_made() {
         can_edit: false,
         passes: Vec::new(),
         repeats: None,
+        sandbox: None,
         by: by(&bot),
         client: Some(ClientId::new("c1")),
         attachment: AskAttachment::Asker,

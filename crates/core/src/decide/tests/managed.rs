@@ -4,7 +4,7 @@
 use super::rules::{in_file, judged};
 use super::*;
 use crate::event::{
-    AgentReported, AnswerDelivery, ApprovalOutcome, Effect, GrantScope, ProcessKey,
+    AgentOffers, AgentReported, AnswerDelivery, ApprovalOutcome, Effect, GrantScope, ProcessKey,
     PromptAttachment, RunEnd, SpawnOptions, TokenUsage, ToolStatus, TranscriptEntry, TurnEnded,
 };
 use crate::limits::PASSES_MAX;
@@ -162,6 +162,7 @@ fn one_that_is_spawned_is_launched_then_told_then_at_rest() {
             start_time: 1,
         }),
         runner: Json::null(),
+        sandbox: None,
     };
     assert_eq!(
         host.does(ran(1, launched)),
@@ -904,6 +905,7 @@ fn what_it_used_is_counted_over_turns_and_runs() {
                 plan: None,
                 usage: Some(cost(amount)),
                 title: None,
+                offers: AgentOffers::default(),
             })),
         )
     };

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use countersign_protocol::{RulesParams, TrustRulesParams, method};
+use countersign_protocol::{RulesParams, TrustRulesParams, UntrustedFileRow, method};
 use countersign_rules::{Effect, FileKind, parse_file};
-use sha2::{Digest as _, Sha256};
 
 use super::super::args;
 use super::CommonArgs;
@@ -37,22 +36,19 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
     let params = RulesParams {
         cwd: Some(cwd.clone()),
     };
-    let rules = common.call::<method::Rules>(&params).await?;
-    if rules.untrusted.is_empty() {
+    let untrusted = common.call::<method::UntrustedRules>(&params).await?;
+    if untrusted.is_empty() {
         output::print_message(format_args!("no untrusted file in {cwd}"));
         return Ok(CliExit::Ok);
     }
-    for file in &rules.untrusted {
-        // The digest is taken before anything is shown, and only that content is trusted: an edit
-        // in between makes the host ignore it.
-        let content = std::fs::read(file).map_err(|source| CliError::file("read", file, source))?;
-        let digest = countersign_core::hex(&Sha256::digest(&content));
-        output::print_message(format_args!("{} allows:", escape::line(file)));
-        output::print(&allowing(file, &content))?;
+    for UntrustedFileRow { file, digest, text } in untrusted {
+        output::print_message(format_args!("{} allows:", escape::line(&file)));
+        output::print(&allowing(&file, &text))?;
         if !confirm_trust(args.yes)? {
             output::print_message("nothing was trusted");
             return Ok(CliExit::Failure);
         }
+        // Only the content that was shown is trusted: an edit in between makes the host ignore it.
         let params = TrustRulesParams {
             file: file.clone(),
             digest,
@@ -60,7 +56,7 @@ pub(super) async fn trust(common: &CommonArgs, args: TrustArgs) -> Result<CliExi
         // A new connection for each file: the host may have closed one that was silent while the person
         // read.
         common.call::<method::TrustRules>(&params).await?;
-        output::print_message(format_args!("{} is trusted as it is", escape::line(file)));
+        output::print_message(format_args!("{} is trusted as it is", escape::line(&file)));
     }
     Ok(CliExit::Ok)
 }
@@ -73,14 +69,13 @@ fn confirm_trust(yes: bool) -> Result<bool, CliError> {
 }
 
 /// What the content allows, or all of it where that cannot be told: the other tools' files.
-fn allowing(file: &str, content: &[u8]) -> String {
-    let text = String::from_utf8_lossy(content);
+fn allowing(file: &str, text: &str) -> String {
     // Only our own format is understood well enough to leave the rest of a file out.
-    let parsed = Some(&*text)
+    let parsed = Some(text)
         .filter(|_| Path::new(file).ends_with(PROJECT_FILE))
         .and_then(|text| parse_file(text, file, FileKind::Project).ok());
     let Some(parsed) = parsed else {
-        return escape::block(&text).into_owned() + "\n";
+        return escape::block(text).into_owned() + "\n";
     };
     let entries = parsed.entries.iter();
     let allows = entries.filter(|entry| entry.effect == Effect::Allow);

@@ -90,7 +90,7 @@ async fn through_runner(place: &Path, countersign: &Path) -> Result<(Latencies, 
     let mut link = connect(&spec.record, runner, 0, Vec::new()).await?;
     let (program, args) = (own_program()?, ask_args(&noted));
     link.sender
-        .launch(program, args, place.to_owned(), Vec::new())
+        .launch(program, args, place.to_owned(), Vec::new(), None)
         .await?;
     answer_all(&mut link).await?;
     let private_bytes = Process::new(runner.pid).private_bytes()?;

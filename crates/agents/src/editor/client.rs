@@ -1,0 +1,23 @@
+//! What the editor said it can do.
+
+use serde_json::Value;
+
+/// The abilities of the editor that matter here. What it does not say, it cannot do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClientAbilities {
+    pub(super) terminal: bool,
+    pub(super) forms: bool,
+    pub(super) notices: bool,
+}
+
+impl ClientAbilities {
+    pub(super) fn read(params: &Value) -> Self {
+        let is_given = |pointer: &str| params.pointer(pointer).is_some_and(Value::is_object);
+        let terminal = params.pointer("/clientCapabilities/terminal");
+        Self {
+            terminal: terminal.and_then(Value::as_bool) == Some(true),
+            forms: is_given("/clientCapabilities/elicitation/form"),
+            notices: is_given("/clientCapabilities/session/notices"),
+        }
+    }
+}

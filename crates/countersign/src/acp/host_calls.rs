@@ -1,0 +1,450 @@
+//! Calls to the host, one after the other, across as many hosts as it takes.
+//!
+//! Invariant: what may have been done is done again only where twice is the same as once. A message is
+//! looked for in the record first; an agent is started under a name that is its own.
+
+use countersign_agents::editor::{
+    AskAnswer, CallId, HostCall, HostCallError, HostReply, ListedSession,
+};
+use countersign_core::event::MessageQueued;
+use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_LIST_PAGE};
+use countersign_protocol::{
+    AgentParams, AgentTarget, AnswerBody, ApprovalParams, ApprovalTarget, ArchiveBody,
+    ChosenAnswer, ConfigureBody, EventsParams, HostAgent, InterruptBody, Kinds, NoParams,
+    NotifyParams, PromptBody, QuestionTarget, Raw, Reason, Remember, RememberBody, RememberScope,
+    ResolutionBody, SpawnAgentParams, method,
+};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::arguments::NewSession;
+use crate::client::{HostClient, HostEndpoint};
+use crate::error::CliError;
+use crate::random_id::random_id;
+use crate::reconnect::{RetryLimit, is_lost, reconnect};
+use crate::render::approvals::{APPROVE, DENY, approving_options};
+use crate::render::escape;
+
+/// The kind under which what an editor did is on the record.
+const RECORD_KIND: &str = "editor.answer_refused";
+
+/// Characters that tell the agents of one program apart.
+const NAME_CHARS: usize = 8;
+
+/// A call on its way.
+pub(super) struct QueuedCall {
+    pub(super) id: CallId,
+    pub(super) call: HostCall,
+    /// The newest event of its agent that was seen when it was made.
+    pub(super) after: u64,
+}
+
+pub(super) struct CallOutcome {
+    pub(super) id: CallId,
+    pub(super) reply: Result<HostReply, HostCallError>,
+}
+
+/// See the module.
+pub(super) struct HostCalls {
+    endpoint: HostEndpoint,
+    new_session: NewSession,
+    client: Option<HostClient>,
+    /// Whether there ever was a host. Without one, an editor is told so at once.
+    has_met_host: bool,
+}
+
+impl HostCalls {
+    pub(super) fn start(
+        tasks: &TaskTracker,
+        endpoint: HostEndpoint,
+        new_session: NewSession,
+    ) -> (mpsc::Sender<QueuedCall>, mpsc::Receiver<CallOutcome>) {
+        let (sender, queue) = mpsc::channel(EDITOR_CALLS_QUEUED);
+        let (outcome_sender, outcomes) = mpsc::channel(EDITOR_CALLS_QUEUED);
+        let calls = Self {
+            endpoint,
+            new_session,
+            client: None,
+            has_met_host: false,
+        };
+        tasks.spawn(calls.run(queue, outcome_sender));
+        (sender, outcomes)
+    }
+
+    async fn run(
+        mut self,
+        mut queue: mpsc::Receiver<QueuedCall>,
+        outcomes: mpsc::Sender<CallOutcome>,
+    ) {
+        while let Some(queued) = queue.recv().await {
+            let id = queued.id;
+            let reply = self
+                .perform(queued)
+                .await
+                .map_err(|error| call_error(&error));
+            if outcomes.send(CallOutcome { id, reply }).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn perform(&mut self, queued: QueuedCall) -> Result<HostReply, CliError> {
+        // One name for all attempts: a second one then finds the agent of the first.
+        let name: String = random_id()?.chars().take(NAME_CHARS).collect();
+        let mut attempts = 0_u32;
+        loop {
+            let mut client = match self.client.take() {
+                Some(client) => client,
+                None => self.connect().await?,
+            };
+            let attempt = CallAttempt {
+                new_session: &self.new_session,
+                name: &name,
+                is_repeated: attempts > 0,
+            };
+            let done = attempt.make(&mut client, &queued).await;
+            match done {
+                Err(error) if is_lost(&error) => attempts += 1,
+                done => {
+                    self.client = Some(client);
+                    return done;
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<HostClient, CliError> {
+        let connected = HostClient::connect(&self.endpoint).await;
+        let client = match connected {
+            Err(error) if self.has_met_host && is_lost(&error) => {
+                reconnect(&self.endpoint, RetryLimit::Unlimited).await?
+            }
+            connected => connected?,
+        };
+        self.has_met_host = true;
+        Ok(client)
+    }
+}
+
+/// One attempt at a call.
+struct CallAttempt<'a> {
+    new_session: &'a NewSession,
+    /// What an agent that it starts is known by.
+    name: &'a str,
+    /// Whether an earlier attempt may have done it.
+    is_repeated: bool,
+}
+
+impl CallAttempt<'_> {
+    async fn make(
+        &self,
+        client: &mut HostClient,
+        queued: &QueuedCall,
+    ) -> Result<HostReply, CliError> {
+        match queued.call.clone() {
+            HostCall::StartAgent { cwd, mcp_servers } => {
+                let servers = mcp_servers.map(|servers| raw(servers.text())).transpose()?;
+                self.start_agent(client, cwd, servers).await
+            }
+            HostCall::ListAgents { cwd, after } => list(client, cwd, after).await,
+            HostCall::SendMessage { session, text } => {
+                if self.is_repeated && was_queued(client, &session, &text, queued.after).await? {
+                    return Ok(HostReply::Done);
+                }
+                let body = PromptBody {
+                    message: text,
+                    attachments: Vec::new(),
+                };
+                let params = AgentTarget {
+                    agent_id: session,
+                    body,
+                };
+                done(client.call::<method::PromptAgent>(&params).await)
+            }
+            HostCall::Interrupt { session } => interrupt(client, session).await,
+            HostCall::Configure {
+                session,
+                mode,
+                model,
+            } => {
+                let params = AgentTarget {
+                    agent_id: session,
+                    body: ConfigureBody { mode, model },
+                };
+                done(client.call::<method::ConfigureAgent>(&params).await)
+            }
+            HostCall::Archive { session } => {
+                let params = AgentTarget {
+                    agent_id: session,
+                    body: ArchiveBody { archived: true },
+                };
+                done(client.call::<method::ArchiveAgent>(&params).await)
+            }
+            HostCall::AnswerAsk {
+                ask,
+                answer,
+                considered_ms,
+            } => answer_ask(client, ask, answer, considered_ms).await,
+            HostCall::AnswerQuestion { question, text } => {
+                let body = AnswerBody {
+                    answer: text,
+                    considered_ms: None,
+                };
+                let params = QuestionTarget {
+                    question_id: question,
+                    body,
+                };
+                done(client.call::<method::AnswerQuestion>(&params).await)
+            }
+            HostCall::Record { session, message } => {
+                let params = NotifyParams {
+                    kind: Some(RECORD_KIND.to_owned()),
+                    agent_id: Some(session),
+                    message,
+                    payload: Raw::null(),
+                };
+                done(client.call::<method::Notify>(&params).await)
+            }
+            // Made by the loop itself.
+            HostCall::Follow { .. } | HostCall::Unfollow { .. } => Ok(HostReply::Done),
+        }
+    }
+
+    async fn start_agent(
+        &self,
+        client: &mut HostClient,
+        cwd: String,
+        mcp_servers: Option<Raw>,
+    ) -> Result<HostReply, CliError> {
+        let (agent, command, worktree) = match self.new_session {
+            NewSession::Attach(name) => {
+                let agent_id = name.clone();
+                let params = AgentParams { agent_id };
+                let session = client.call::<method::Agent>(&params).await?.id;
+                return Ok(HostReply::Started { session });
+            }
+            NewSession::Spawn {
+                agent,
+                command,
+                worktree,
+            } => (agent.clone(), command.clone(), worktree.clone()),
+        };
+        let agent = match agent {
+            None if command.is_empty() => Some(only_installed(client).await?),
+            agent => agent,
+        };
+        let kind = agent.as_deref().unwrap_or("editor");
+        let name = format!("{kind}-{}", self.name);
+        let params = SpawnAgentParams {
+            name: Some(name.clone()),
+            agent,
+            command,
+            cwd,
+            worktree,
+            mcp_servers,
+            ..SpawnAgentParams::default()
+        };
+        let session = match client.call::<method::SpawnAgent>(&params).await {
+            Ok(agent) => agent.id,
+            // An earlier attempt started it, and the connection was lost before the reply came.
+            Err(error) if error.reason() == Some(Reason::NameTaken) => {
+                let params = AgentParams { agent_id: name };
+                client.call::<method::Agent>(&params).await?.id
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(HostReply::Started { session })
+    }
+}
+
+fn done<T>(result: Result<T, crate::client::CallError>) -> Result<HostReply, CliError> {
+    Ok(result.map(|_| HostReply::Done)?)
+}
+
+fn raw(text: &str) -> Result<Raw, CliError> {
+    let value = RawValue::from_string(text.to_owned());
+    let value = value.map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(Raw(value.into()))
+}
+
+/// The agent of a machine that has only one.
+async fn only_installed(client: &mut HostClient) -> Result<String, CliError> {
+    let rows = client.call::<method::Catalog>(&NoParams {}).await?;
+    let mut installed: Vec<String> = rows
+        .into_iter()
+        .filter(|row| row.installed)
+        .map(|row| row.name)
+        .collect();
+    if installed.len() == 1 {
+        return Ok(installed.remove(0));
+    }
+    let known = installed.join(", ");
+    Err(CliError::usage(format!(
+        "which agent to start is not clear: give --agent NAME or set `[editor] agent` in config.toml \
+         (installed: {known})"
+    )))
+}
+
+/// Agents that the host runs, of one folder or of all, newest first.
+async fn list(
+    client: &mut HostClient,
+    cwd: Option<String>,
+    after: Option<String>,
+) -> Result<HostReply, CliError> {
+    let mut agents = client.call::<method::Agents>(&NoParams {}).await?;
+    agents.retain(|agent| is_listed(agent, cwd.as_deref()));
+    agents.sort_by(|one, other| (other.updated_at, &other.id).cmp(&(one.updated_at, &one.id)));
+    let begin = match after {
+        None => 0,
+        Some(after) => {
+            let place = agents.iter().position(|agent| agent.id == after);
+            place.map_or(agents.len(), |place| place + 1)
+        }
+    };
+    let page: Vec<&HostAgent> = agents.iter().skip(begin).take(EDITOR_LIST_PAGE).collect();
+    let has_more = begin + page.len() < agents.len();
+    let last = page.last().map(|agent| agent.id.clone());
+    Ok(HostReply::Listed {
+        sessions: page.into_iter().map(listed).collect(),
+        next: last.filter(|_| has_more),
+    })
+}
+
+/// Whether it works in the folder: directly, or in a worktree of the repository that it was asked from.
+fn is_listed(agent: &HostAgent, cwd: Option<&str>) -> bool {
+    agent.managed.as_ref().is_some_and(|managed| {
+        let works_there = cwd.is_none_or(|cwd| {
+            let worktree = managed.worktree.as_ref();
+            managed.cwd == cwd || worktree.is_some_and(|worktree| worktree.path == cwd)
+        });
+        works_there && !managed.archived
+    })
+}
+
+fn listed(agent: &HostAgent) -> ListedSession {
+    let managed = agent.managed.as_ref();
+    let title = managed.and_then(|managed| managed.title.as_deref());
+    let title = match title {
+        Some(title) => format!("{} ({}): {title}", agent.name, agent.state),
+        None => format!("{} ({})", agent.name, agent.state),
+    };
+    ListedSession {
+        id: agent.id.clone(),
+        cwd: managed
+            .map(|managed| managed.cwd.clone())
+            .unwrap_or_default(),
+        title: escape::line(&title).into_owned(),
+        updated_at: agent.updated_at.to_string(),
+    }
+}
+
+/// Whether a message came to the host although nobody saw its reply.
+async fn was_queued(
+    client: &mut HostClient,
+    session: &str,
+    text: &str,
+    after: u64,
+) -> Result<bool, CliError> {
+    let params = EventsParams {
+        after: Some(after),
+        kinds: Some(Kinds(vec!["agent.message_queued".to_owned()])),
+        agent_id: Some(session.to_owned()),
+        limit: Some(1000),
+        ..EventsParams::default()
+    };
+    let events = client.call::<method::Events>(&params).await?;
+    Ok(events.iter().any(|event| {
+        let queued: Result<MessageQueued, _> = serde_json::from_str(event.payload.text());
+        queued.is_ok_and(|queued| queued.message.text == text)
+    }))
+}
+
+async fn interrupt(client: &mut HostClient, session: String) -> Result<HostReply, CliError> {
+    let params = AgentTarget {
+        agent_id: session,
+        body: InterruptBody {
+            reason: Some("cancelled in the editor".to_owned()),
+        },
+    };
+    match client.call::<method::InterruptAgent>(&params).await {
+        // It ended by itself, or was interrupted by an attempt whose reply was lost.
+        Err(error) if error.reason() == Some(Reason::NoTurn) => Ok(HostReply::Done),
+        other => done(other),
+    }
+}
+
+async fn answer_ask(
+    client: &mut HostClient,
+    ask: String,
+    answer: AskAnswer,
+    considered_ms: Option<u64>,
+) -> Result<HostReply, CliError> {
+    let params = ApprovalParams {
+        approval_id: ask.clone(),
+    };
+    let row = client.call::<method::Approval>(&params).await?;
+    let approving = approving_options(&row);
+    let allow = approving
+        .first()
+        .map_or(APPROVE, |option| option)
+        .to_owned();
+    let body = match answer {
+        AskAnswer::AllowOnce => resolution(allow),
+        AskAnswer::AllowForSession { rules } => ResolutionBody {
+            remember: Some(remembered(rules, Some(RememberScope::Session))),
+            ..resolution(allow)
+        },
+        AskAnswer::AllowAndRemember { rules } => ResolutionBody {
+            remember: Some(remembered(rules, None)),
+            ..resolution(allow)
+        },
+        AskAnswer::Deny => resolution(DENY.to_owned()),
+        AskAnswer::Form { answers } => ResolutionBody {
+            answers: Some(answers.into_iter().map(ChosenAnswer::Several).collect()),
+            ..resolution(allow)
+        },
+    };
+    let body = ResolutionBody {
+        considered_ms,
+        ..body
+    };
+    let params = ApprovalTarget {
+        approval_id: ask,
+        body,
+    };
+    done(client.call::<method::ResolveApproval>(&params).await)
+}
+
+fn resolution(resolution: String) -> ResolutionBody {
+    ResolutionBody {
+        resolution,
+        ..ResolutionBody::default()
+    }
+}
+
+fn remembered(rules: Vec<String>, scope: Option<RememberScope>) -> Remember {
+    Remember::Named(RememberBody {
+        rules: Some(rules),
+        scope,
+        ..RememberBody::default()
+    })
+}
+
+/// An error as the editor's user reads it.
+pub(super) fn call_error(error: &CliError) -> HostCallError {
+    let message = match error {
+        CliError::NoHost { .. } => {
+            "no Countersign host is running: start one with `countersign up --detach`".to_owned()
+        }
+        error => countersign_core::error_chain(error),
+    };
+    let reason = match error {
+        CliError::Call(error) => error.reason(),
+        _ => None,
+    };
+    HostCallError {
+        message,
+        not_found: reason == Some(Reason::UnknownAgent),
+    }
+}

@@ -1,0 +1,128 @@
+//! The files of a person: keys, layouts and themes, read again when they are saved.
+//!
+//! Invariant: a file is taken whole or not at all; one that is wrong is named with its line.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use countersign_tui::keymap::Keymap;
+use countersign_tui::layout::parse_layout;
+use countersign_tui::message::SettingsFiles;
+use countersign_tui::theme::parse_theme;
+
+use crate::paths::{HostPaths, make_private_folder};
+
+/// Files that are looked at in one folder, and the largest that is read.
+const FILES_MAX: usize = 100;
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+pub(super) struct SettingsFolder {
+    folder: PathBuf,
+    /// When each file was changed that was read.
+    seen: BTreeMap<PathBuf, SystemTime>,
+}
+
+impl SettingsFolder {
+    /// Beside the other settings of this user.
+    pub(super) fn find() -> Option<Self> {
+        let paths = HostPaths::from_environment().ok()?;
+        Some(Self::new(paths.config_dir().join("tui")))
+    }
+
+    fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// What the files say that were saved since the last time; nothing if none was.
+    pub(super) fn read_changes(&mut self) -> Option<SettingsFiles> {
+        let mut files = SettingsFiles::default();
+        let mut is_changed = false;
+        for path in self.paths() {
+            let Ok(changed_at) = fs::metadata(&path).and_then(|found| found.modified()) else {
+                continue;
+            };
+            if self.seen.insert(path.clone(), changed_at) == Some(changed_at) {
+                continue;
+            }
+            is_changed = true;
+            if let Err(why) = read_file(&path, &mut files) {
+                let name = path.strip_prefix(&self.folder).unwrap_or(&path);
+                let problem = format!("{}: {why}", name.display());
+                files.problems.push(problem);
+            }
+        }
+        is_changed.then_some(files)
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.folder.join("keys.toml")];
+        for folder in ["layouts", "themes"] {
+            let found = fs::read_dir(self.folder.join(folder));
+            let found = found.into_iter().flatten().take(FILES_MAX);
+            let found = found.filter_map(|entry| Some(entry.ok()?.path()));
+            paths.extend(found.filter(|path| path.extension() == Some(OsStr::new("toml"))));
+        }
+        paths.sort();
+        paths
+    }
+
+    pub(super) fn save_layout(&self, name: &str, text: &str) -> io::Result<()> {
+        let folder = self.folder.join("layouts");
+        for parent in [&self.folder, &folder] {
+            make_private_folder(parent).map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        // Written beside it first: a reader never sees half of it.
+        let part = folder.join(format!(".{name}.part"));
+        fs::write(&part, text)?;
+        fs::rename(part, folder.join(format!("{name}.toml")))
+    }
+}
+
+fn read_file(path: &Path, files: &mut SettingsFiles) -> Result<(), String> {
+    let size = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(format!("larger than {FILE_BYTES_MAX} bytes"));
+    }
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+    match folder.to_str() {
+        Some("layouts") => files.layouts.push(parse_layout(&name, &text)?),
+        Some("themes") => files.themes.push(parse_theme(&name, &text)?),
+        _ => files.keymap = Some(Keymap::parse(&text)?),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_once_and_again_when_they_are_saved() {
+        let home = tempfile::tempdir().unwrap();
+        let mut folder = SettingsFolder::new(home.path().join("tui"));
+        assert!(folder.read_changes().is_none());
+        let layout = "[[tab]]\ntitle = \"One\"\nroot = { panel = \"inbox\" }\n";
+        folder.save_layout("mine", layout).unwrap();
+        let read = folder.read_changes().unwrap();
+        assert_eq!(
+            (read.layouts[0].name.as_str(), read.problems.len()),
+            ("mine", 0)
+        );
+        assert!(folder.read_changes().is_none());
+        fs::write(home.path().join("tui/keys.toml"), "\"keys\" = \"g\"\n").unwrap();
+        let read = folder.read_changes().unwrap();
+        assert_eq!(
+            read.problems,
+            ["keys.toml: line 1: `g g` is a key of both `list.top` and `keys`"]
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! `countersign acp`: editors, played by a client of the Agent Client Protocol over real pipes, with
+//! scripted agents behind a real host.
+
+mod attached;
+pub(crate) mod client;
+mod hosts;
+mod permissions;
+mod races;
+mod sessions;
+mod strangers;

@@ -1,0 +1,283 @@
+//! Which sandbox an agent gets, and the plan for it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use countersign_agents::catalog::{self, AgentFolder};
+use countersign_agents::runner::TMP_FOLDER;
+use countersign_agents::worktree;
+use countersign_core::event::{AgentSandbox, SandboxLevel, SpawnOptions, Worktree};
+use countersign_core::limits::RULE_FILE_BYTES_MAX;
+use countersign_sandbox::{
+    ConfinementPlan, ProfilePlaces, RepositorySandbox, SandboxProfile, SandboxSupport, detect,
+    resolve,
+};
+
+/// What programs keep for speed, in the home folder.
+const CACHES: [&str; 8] = [
+    ".cache",
+    ".cargo/registry",
+    ".cargo/git",
+    ".npm",
+    ".m2/repository",
+    ".gradle/caches",
+    "go/pkg/mod",
+    ".bun/install/cache",
+];
+
+/// What a repository says about the sandbox of agents that work in it.
+const REPOSITORY_FILE: &str = ".countersign/sandbox.toml";
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// Rule files, in an agent's folder.
+const RULES: [&str; 1] = [".countersign"];
+
+/// Profiles, and where the host's own files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxSettings {
+    /// What people wrote, by name.
+    pub profiles: BTreeMap<String, SandboxProfile>,
+    /// What agents get that are not told otherwise. Without it they run as before, without a sandbox: what a
+    /// sandbox blocks does not become an ask yet, and some agents fail in it.
+    pub usual: Option<String>,
+    /// A program that understands `confine`.
+    pub helper: OsString,
+    /// Files and folders of the host that agents do not see.
+    pub host_files: Vec<PathBuf>,
+    /// The folder of the host's socket, which agents see.
+    pub socket_folder: PathBuf,
+    /// Folders in it that they do not.
+    pub runner_sockets: Vec<PathBuf>,
+    found: Arc<OnceLock<SandboxSupport>>,
+}
+
+impl SandboxSettings {
+    pub fn new(helper: OsString, socket_folder: PathBuf) -> Self {
+        Self {
+            profiles: BTreeMap::new(),
+            usual: None,
+            helper,
+            host_files: Vec::new(),
+            socket_folder,
+            runner_sockets: Vec::new(),
+            found: Arc::default(),
+        }
+    }
+
+    /// What the machine can enforce. Looked at again as long as something is missing: it may be installed meanwhile.
+    pub fn support(&self) -> SandboxSupport {
+        if let Some(found) = self.found.get() {
+            return found.clone();
+        }
+        let found = detect(&self.helper, std::env::var_os("PATH").as_deref());
+        if found.level == SandboxLevel::Full {
+            // Another thread may have been quicker, with the same.
+            drop(self.found.set(found.clone()));
+        }
+        found
+    }
+
+    fn find(&self, name: &str) -> Result<SandboxProfile, String> {
+        if let Some(profile) = self.profiles.get(name) {
+            return Ok(profile.clone());
+        }
+        if name == SandboxProfile::USUAL {
+            return Ok(SandboxProfile::default());
+        }
+        Err(format!(
+            "there is no sandbox profile `{name}`; add a table `[sandbox.{name}]` to config.toml, or use `{}` or `{}`",
+            SandboxProfile::USUAL,
+            SandboxProfile::OPEN
+        ))
+    }
+}
+
+/// Which agent is to be confined.
+pub struct ConfinementRequest {
+    pub options: Arc<SpawnOptions>,
+    /// The folder it works in, or the whole of its worktree.
+    pub folder: PathBuf,
+    /// The worktree that was made for it.
+    pub worktree: Option<Worktree>,
+    pub runner_folder: PathBuf,
+    pub command: Vec<String>,
+    pub env: Vec<(OsString, OsString)>,
+    /// The program of the host, which agents start for its tools.
+    pub host_program: Option<PathBuf>,
+}
+
+impl ConfinementRequest {
+    /// The sandbox and the plan for it, for which folders of the agent are made. Fails with a message for people if less would be enforced than has to be.
+    pub(super) fn plan_and_prepare(
+        &self,
+        settings: Option<&SandboxSettings>,
+    ) -> Result<(AgentSandbox, Option<ConfinementPlan>), String> {
+        let planned = self.plan(settings)?;
+        if planned.1.is_some() {
+            create_folders(&self.agent_places(self.home().as_deref()).0);
+        }
+        Ok(planned)
+    }
+
+    /// The sandbox and the plan for it.
+    pub fn plan(
+        &self,
+        settings: Option<&SandboxSettings>,
+    ) -> Result<(AgentSandbox, Option<ConfinementPlan>), String> {
+        let Some(settings) = settings else {
+            return Ok(open_sandbox());
+        };
+        let wanted = self.options.sandbox.as_ref().or(settings.usual.as_ref());
+        let Some(name) = wanted.filter(|name| *name != SandboxProfile::OPEN) else {
+            return Ok(open_sandbox());
+        };
+        let profile = settings.find(name)?;
+        let profile = profile.tightened(self.repository_sandbox()?);
+        let support = settings.support();
+        if !profile.require.is_met_by(support.level) {
+            return Err(describe_missing(name, &profile, &support));
+        }
+        let sandbox = AgentSandbox {
+            profile: name.to_owned(),
+            level: support.level,
+        };
+        if support.level == SandboxLevel::Open {
+            return Ok((sandbox, None));
+        }
+        let places = self.places(settings, &support);
+        let plan = resolve(name, &profile, support.level, &places);
+        let plan = plan.map_err(|error| error.to_string())?;
+        Ok((sandbox, Some(plan)))
+    }
+
+    /// What the repository adds. A file that cannot be read or understood starts nothing.
+    fn repository_sandbox(&self) -> Result<RepositorySandbox, String> {
+        let file = self.folder.join(REPOSITORY_FILE);
+        let text = match read_bounded(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(|error| format!("`{}`: {error}", file.display()))?,
+        };
+        let parsed = RepositorySandbox::parse(&text);
+        parsed.map_err(|problem| format!("`{}`: {problem}", file.display()))
+    }
+
+    fn places(&self, settings: &SandboxSettings, support: &SandboxSupport) -> ProfilePlaces {
+        let home = self.home();
+        let git = self.worktree.as_ref().and_then(worktree::git_places);
+        let repository = git.as_ref().map(|git| git.repository.clone());
+        let git = git.unwrap_or_default();
+        let (agent, agent_settings) = self.agent_places(home.as_deref());
+        let words = self.command.iter().map(PathBuf::from);
+        let shown = words
+            .chain(home.clone())
+            .chain(repository)
+            .chain(self.host_program.clone());
+        ProfilePlaces {
+            folder: self.folder.clone(),
+            git: git.write,
+            git_read_only: git.read_only.into_iter().chain(agent_settings).collect(),
+            tmp: self.runner_folder.join(TMP_FOLDER),
+            caches: self.caches(home.as_deref()),
+            agent,
+            countersign: settings.host_files.clone(),
+            host: settings.socket_folder.clone(),
+            host_hidden: settings.runner_sockets.clone(),
+            rules: RULES.map(PathBuf::from).to_vec(),
+            shown: shown.filter(|path| path.is_absolute()).collect(),
+            bubblewrap: support.bubblewrap.clone().unwrap_or_default(),
+            home,
+        }
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        self.variable("HOME").map(PathBuf::from)
+    }
+
+    fn caches(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let usual = home
+            .into_iter()
+            .flat_map(|home| CACHES.map(|path| home.join(path)));
+        let named = self.variable("XDG_CACHE_HOME").map(PathBuf::from);
+        usual
+            .chain(named)
+            .filter(|path| path.is_absolute())
+            .collect()
+    }
+
+    /// What the agent keeps, and what in it may not change.
+    fn agent_places(&self, home: Option<&Path>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let known = self.options.agent.as_deref().and_then(catalog::find);
+        let place = |folder: &AgentFolder| {
+            let named = folder.variable.and_then(|name| self.variable(name));
+            let named = named.map(PathBuf::from).filter(|path| path.is_absolute());
+            named.or_else(|| Some(home?.join(folder.path)))
+        };
+        let (mut folders, mut settings) = (Vec::new(), Vec::new());
+        for folder in known.iter().flat_map(|known| known.state) {
+            if let Some(path) = place(folder) {
+                settings.extend(folder.settings.iter().map(|file| path.join(file)));
+                folders.push(path);
+            }
+        }
+        (folders, settings)
+    }
+
+    /// The last one counts where a name comes twice.
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let found = self.env.iter().rev().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.as_os_str())
+    }
+}
+
+/// Opened without waiting: it may be a pipe.
+fn read_bounded(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(NONBLOCK)
+        .open(file)?;
+    let room = u64::try_from(RULE_FILE_BYTES_MAX).unwrap_or(u64::MAX);
+    opened.take(room + 1).read_to_string(&mut text)?;
+    if text.len() > RULE_FILE_BYTES_MAX {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(text)
+}
+
+/// Without them an agent that never ran could not keep anything. Where it fails the agent finds out itself.
+fn create_folders(folders: &[PathBuf]) {
+    for folder in folders {
+        if let Err(error) = fs::create_dir_all(folder) {
+            tracing::warn!(?folder, %error, "could not make a folder for an agent");
+        }
+    }
+}
+
+fn open_sandbox() -> (AgentSandbox, Option<ConfinementPlan>) {
+    let sandbox = AgentSandbox {
+        profile: SandboxProfile::OPEN.to_owned(),
+        level: SandboxLevel::Open,
+    };
+    (sandbox, None)
+}
+
+fn describe_missing(name: &str, profile: &SandboxProfile, support: &SandboxSupport) -> String {
+    let (what, advice) = match &support.missing {
+        Some(missing) => (missing.what.as_str(), missing.advice.as_str()),
+        None => ("no reason was found", "see `countersign doctor`"),
+    };
+    format!(
+        "the sandbox profile `{name}` requires level {}, and this machine has {}: {what}; {advice}, or start the \
+         agent with `--sandbox open`",
+        profile.require.as_str(),
+        support.level.as_str(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

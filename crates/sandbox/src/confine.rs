@@ -1,0 +1,296 @@
+//! Enforcing a plan on this process, and then running a program in its place.
+//!
+//! At level `full` this happens in two stages: the outer one has bubblewrap make the view of files and run
+//! the same program again inside, which is the second stage.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+
+use crate::plan::ConfinementPlan;
+
+/// The command of this program that confines.
+const OUTER_COMMAND: &str = "confine";
+const INSIDE: &str = "--inside";
+const PROBE: &str = "--probe";
+const ATTEMPT: &str = "--attempt";
+const ATTEMPT_ALL: &str = "--attempt-all";
+const SEPARATOR: &str = "--";
+
+/// Why a program was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    #[error("`countersign confine` is started by a runner, with a plan and a program")]
+    Arguments,
+    #[error("the plan cannot be read")]
+    Plan(#[from] serde_json::Error),
+    #[error("could not {what}")]
+    System {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    FileRules(#[from] crate::file_rules::FileRulesError),
+    #[error("could not run `{}`: {source}", program.display())]
+    Program { program: PathBuf, source: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Suite(#[from] crate::escape::SuiteError),
+    #[error("{0}")]
+    Stopped(io::Error),
+    #[error("this system has no sandbox")]
+    Unsupported,
+}
+
+impl ConfineError {
+    fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// What `countersign confine` is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfineStage {
+    /// Nothing: whoever asks wants to know whether it gets this far.
+    Probe,
+    /// Everything, or one thing, that must not work in a sandbox.
+    AttemptAll,
+    Attempt(String),
+    /// The whole plan.
+    Outer(ConfinedProgram),
+    /// What is left to do inside the view that bubblewrap made.
+    Inside(ConfinedProgram),
+}
+
+/// A program, and the plan that is enforced on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfinedProgram {
+    plan: String,
+    program: OsString,
+    args: Vec<OsString>,
+}
+
+impl ConfineStage {
+    /// Reads the arguments after the name of this program; `None` if they are another command's.
+    pub fn read_arguments(
+        mut given: impl Iterator<Item = OsString>,
+    ) -> Option<Result<Self, ConfineError>> {
+        if given.next()? != OUTER_COMMAND {
+            return None;
+        }
+        let stage = Self::read_stage(&mut given);
+        Some(stage.ok_or(ConfineError::Arguments))
+    }
+
+    fn read_stage(given: &mut dyn Iterator<Item = OsString>) -> Option<Self> {
+        let first = given.next()?;
+        if first == PROBE {
+            return Some(Self::Probe);
+        }
+        if first == ATTEMPT_ALL {
+            return Some(Self::AttemptAll);
+        }
+        if first == ATTEMPT {
+            return given.next()?.into_string().ok().map(Self::Attempt);
+        }
+        let is_inside = first == INSIDE;
+        let plan = if is_inside { given.next()? } else { first };
+        let plan = plan.into_string().ok()?;
+        if given.next()? != SEPARATOR {
+            return None;
+        }
+        let program = ConfinedProgram {
+            plan,
+            program: given.next()?,
+            args: given.collect(),
+        };
+        Some(if is_inside {
+            Self::Inside(program)
+        } else {
+            Self::Outer(program)
+        })
+    }
+}
+
+/// The arguments with which this program confines another.
+pub fn confined_command(
+    plan: &ConfinementPlan,
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<Vec<OsString>, serde_json::Error> {
+    let plan = serde_json::to_string(plan)?;
+    let mut command = vec![OUTER_COMMAND.into(), plan.into(), SEPARATOR.into()];
+    command.push(program.to_owned());
+    command.extend(args.iter().cloned());
+    Ok(command)
+}
+
+/// The arguments with which this program does nothing, to be confined in a try.
+pub(crate) fn probe_arguments() -> [&'static str; 2] {
+    [OUTER_COMMAND, PROBE]
+}
+
+/// The arguments with which this program tries to leave a sandbox.
+pub(crate) fn attempt_all_arguments() -> [&'static str; 2] {
+    [OUTER_COMMAND, ATTEMPT_ALL]
+}
+
+pub(crate) fn attempt_arguments(case: &str) -> [&str; 3] {
+    [OUTER_COMMAND, ATTEMPT, case]
+}
+
+/// Performs a stage. Returns only if it was a probe, or if the program was not run.
+pub fn confine(stage: ConfineStage) -> Result<(), ConfineError> {
+    match stage {
+        ConfineStage::Probe => Ok(()),
+        ConfineStage::AttemptAll => print_attempts(),
+        ConfineStage::Attempt(case) => attempt(&case),
+        ConfineStage::Outer(program) => Err(enter(program)),
+        ConfineStage::Inside(program) => Err(finish(&program)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn print_attempts() -> Result<(), ConfineError> {
+    Err(ConfineError::Unsupported)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn attempt(_case: &str) -> Result<(), ConfineError> {
+    Err(ConfineError::Unsupported)
+}
+
+#[cfg(target_os = "linux")]
+fn print_attempts() -> Result<(), ConfineError> {
+    let results = crate::escape::attempt_all()?;
+    serde_json::to_writer(io::stdout().lock(), &results)?;
+    Ok(())
+}
+
+/// Fails if the attempt was stopped.
+#[cfg(target_os = "linux")]
+fn attempt(case: &str) -> Result<(), ConfineError> {
+    crate::escape::attempt(case)?.map_err(ConfineError::Stopped)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn enter(_program: ConfinedProgram) -> ConfineError {
+    ConfineError::Unsupported
+}
+
+#[cfg(not(target_os = "linux"))]
+fn finish(_program: &ConfinedProgram) -> ConfineError {
+    ConfineError::Unsupported
+}
+
+#[cfg(target_os = "linux")]
+use linux::{enter, finish};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::fd::IntoRawFd as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use countersign_core::event::SandboxLevel;
+    use rustix::io::{FdFlags, fcntl_setfd};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::{
+        ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, OUTER_COMMAND, PathBuf, SEPARATOR,
+        io,
+    };
+    use crate::plan::NetworkAccess;
+    use crate::{bubblewrap, file_rules, mounts, syscall_filter, system_calls};
+
+    pub(super) fn enter(program: ConfinedProgram) -> ConfineError {
+        match serde_json::from_str::<ConfinementPlan>(&program.plan) {
+            Ok(plan) if plan.level == SandboxLevel::Full => enter_view(&plan, program),
+            Ok(_) => finish(&program),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Has bubblewrap make the view and run this program again inside it.
+    fn enter_view(plan: &ConfinementPlan, program: ConfinedProgram) -> ConfineError {
+        match view_command(plan, program) {
+            Ok(mut command) => ConfineError::Program {
+                program: plan.bubblewrap.clone(),
+                source: command.exec(),
+            },
+            Err(error) => error,
+        }
+    }
+
+    fn view_command(
+        plan: &ConfinementPlan,
+        program: ConfinedProgram,
+    ) -> Result<Command, ConfineError> {
+        // By its descriptor: the file of this program may have been replaced, or be hidden inside.
+        let own = std::fs::File::open("/proc/self/exe")
+            .map_err(ConfineError::system("open this program"))?;
+        fcntl_setfd(&own, FdFlags::empty())
+            .map_err(|error| ConfineError::system("pass this program on")(error.into()))?;
+        let cwd = std::env::current_dir().map_err(ConfineError::system("find the folder"))?;
+        // The agent is told to end and may take its time; bubblewrap would end at once, and the agent with it.
+        system_calls::set_termination(false);
+        let disk = mounts::MachineDisk;
+        let mounts = mounts::list_mounts(plan, &disk);
+        let mut command = Command::new(&plan.bubblewrap);
+        command
+            .args(bubblewrap::arguments(plan, &mounts, &cwd))
+            // Open until bubblewrap has run it.
+            .arg(format!("/proc/self/fd/{}", own.into_raw_fd()))
+            .args([OUTER_COMMAND, INSIDE, &program.plan, SEPARATOR])
+            .arg(program.program)
+            .args(program.args);
+        Ok(command)
+    }
+
+    /// Enforces what holds for this process itself, and runs the program in its place.
+    pub(super) fn finish(program: &ConfinedProgram) -> ConfineError {
+        match prepare(program) {
+            Ok(mut command) => ConfineError::Program {
+                program: PathBuf::from(&program.program),
+                source: command.exec(),
+            },
+            Err(error) => error,
+        }
+    }
+
+    fn prepare(program: &ConfinedProgram) -> Result<Command, ConfineError> {
+        let plan: ConfinementPlan = serde_json::from_str(&program.plan)?;
+        // Nothing but the standard streams reaches the program.
+        system_calls::close_on_exec(3).map_err(ConfineError::system("close what was inherited"))?;
+        limit_processes(plan.processes).map_err(ConfineError::system("limit processes"))?;
+        rustix::thread::set_no_new_privs(true)
+            .map_err(|error| ConfineError::system("give up privileges")(error.into()))?;
+        file_rules::enforce(&plan)?;
+        // At level `full` there is a network namespace instead.
+        let network = plan.network != NetworkAccess::None || plan.level == SandboxLevel::Full;
+        let mut filter = syscall_filter::build(network);
+        system_calls::install_filter(&mut filter)
+            .map_err(ConfineError::system("filter system calls"))?;
+        system_calls::set_termination(true);
+        let mut command = Command::new(&program.program);
+        command.args(&program.args);
+        // Another folder for temporary files would not be there.
+        if plan.level == SandboxLevel::Full && plan.tmp.is_some() {
+            command.env("TMPDIR", "/tmp");
+        }
+        Ok(command)
+    }
+
+    fn limit_processes(processes: u64) -> io::Result<()> {
+        let limit = getrlimit(Resource::Nproc);
+        let lower =
+            |found: Option<u64>| Some(found.map_or(processes, |found| found.min(processes)));
+        let limit = Rlimit {
+            current: lower(limit.current),
+            maximum: lower(limit.maximum),
+        };
+        Ok(setrlimit(Resource::Nproc, limit)?)
+    }
+}

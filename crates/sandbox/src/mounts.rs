@@ -1,0 +1,195 @@
+//! The view of files that a plan asks for, as a list of mounts in their order.
+//!
+//! Invariant: of two paths, one inside the other, the inner one is mounted later, so that the longer path
+//! counts; of two mounts at one path the stricter comes later.
+
+use std::path::{Path, PathBuf};
+
+use crate::plan::ConfinementPlan;
+
+/// What is mounted at a path. The order is that of two at the same path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MountKind {
+    /// An empty folder of memory.
+    Empty,
+    /// The usual devices.
+    Devices,
+    /// The sandbox's own processes.
+    Processes,
+    /// The path itself, which can be changed.
+    Write,
+    /// Another folder, which can be changed.
+    WriteFrom(PathBuf),
+    /// The path itself.
+    ReadOnly,
+    /// An empty folder that cannot be changed.
+    HiddenFolder,
+    /// An empty file that cannot be changed.
+    HiddenFile,
+}
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: MountKind,
+}
+
+/// What is on the disk, as far as the order of mounts depends on it.
+pub(crate) trait DiskFacts {
+    /// The path without links, if there is something.
+    fn canonical(&self, path: &Path) -> Option<PathBuf>;
+    fn is_folder(&self, path: &Path) -> bool;
+    /// Sockets that listen now.
+    fn sockets(&self) -> Vec<PathBuf>;
+}
+
+/// The disk of this machine, as it is now.
+pub(crate) struct MachineDisk;
+
+impl DiskFacts for MachineDisk {
+    fn canonical(&self, path: &Path) -> Option<PathBuf> {
+        path.canonicalize().ok()
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+        let paths = table.lines().filter_map(|line| {
+            let at = line.find(" /")?;
+            Some(PathBuf::from(&line[at + 1..]))
+        });
+        paths.collect()
+    }
+}
+
+/// Where the machine's own settings are changed, which a process of root may do without any capability.
+const KERNEL_SETTINGS: [&str; 4] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"];
+/// Folders of sockets that every machine has.
+const SOCKET_FOLDERS: [&str; 2] = ["/run", "/var/run"];
+/// Folders that are replaced by one of the agent's own.
+const TMP_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// All mounts of a plan, outer ones first.
+pub(crate) fn list_mounts(plan: &ConfinementPlan, disk: &dyn DiskFacts) -> Vec<Mount> {
+    let mut mounts = vec![
+        mount("/dev", MountKind::Devices),
+        mount("/proc", MountKind::Processes),
+    ];
+    let mut add = |path: &Path, kind: MountKind| {
+        if let Some(path) = disk.canonical(path) {
+            mounts.push(Mount { path, kind });
+        }
+    };
+    for path in KERNEL_SETTINGS {
+        add(Path::new(path), MountKind::ReadOnly);
+    }
+    for path in SOCKET_FOLDERS {
+        add(Path::new(path), MountKind::Empty);
+    }
+    // A folder that the agent works in stays what it is.
+    let is_root = |path: &str| plan.write.iter().any(|root| root == Path::new(path));
+    for path in TMP_FOLDERS.into_iter().filter(|path| !is_root(path)) {
+        let kind = match &plan.tmp {
+            Some(tmp) => MountKind::WriteFrom(tmp.clone()),
+            None => MountKind::Empty,
+        };
+        add(Path::new(path), kind);
+    }
+    for path in plan.read.iter().chain(&plan.sockets) {
+        add(path, MountKind::ReadOnly);
+    }
+    // Whoever resolves names needs it, and it may be a link into a folder that is empty now.
+    add(Path::new("/etc/resolv.conf"), MountKind::ReadOnly);
+    for path in &plan.write {
+        add(path, MountKind::Write);
+    }
+    for path in &plan.read_only {
+        add(path, MountKind::ReadOnly);
+    }
+    for path in &plan.hide {
+        add(path, hidden(disk, path));
+    }
+    hide_sockets(plan, disk, &mut mounts);
+    pin_folders(plan, disk, &mut mounts);
+    mounts.sort_by(|one, other| {
+        let depth = |mount: &Mount| mount.path.components().count();
+        (depth(one), &one.path, &one.kind).cmp(&(depth(other), &other.path, &other.kind))
+    });
+    mounts.dedup();
+    mounts
+}
+
+fn mount(path: &str, kind: MountKind) -> Mount {
+    Mount {
+        path: path.into(),
+        kind,
+    }
+}
+
+fn hidden(disk: &dyn DiskFacts, path: &Path) -> MountKind {
+    if disk.is_folder(path) {
+        MountKind::HiddenFolder
+    } else {
+        MountKind::HiddenFile
+    }
+}
+
+/// A socket can be connected to through a mount that cannot be changed, so each that listens is covered,
+/// unless the plan names its folder or the agent could have made it itself.
+fn hide_sockets(plan: &ConfinementPlan, disk: &dyn DiskFacts, mounts: &mut Vec<Mount>) {
+    let roots = plan.sockets.iter().chain(&plan.write);
+    let open: Vec<_> = roots.filter_map(|path| disk.canonical(path)).collect();
+    for socket in disk.sockets() {
+        let Some(path) = disk.canonical(&socket) else {
+            continue;
+        };
+        let covered = is_covered(mounts, &path);
+        if !covered && !open.iter().any(|root| path.starts_with(root)) {
+            let kind = MountKind::HiddenFile;
+            mounts.push(Mount { path, kind });
+        }
+    }
+}
+
+/// Whether the innermost mount above a path shows nothing of the disk.
+fn is_covered(mounts: &[Mount], path: &Path) -> bool {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.path));
+    let innermost = above.max_by_key(|mount| (mount.path.components().count(), &mount.kind));
+    innermost.is_some_and(|mount| !matches!(mount.kind, MountKind::Write | MountKind::ReadOnly))
+}
+
+/// A folder between a root that can be changed and a path in it that cannot must not be renamed: another
+/// could be put in its place. A mount point cannot be.
+fn pin_folders(plan: &ConfinementPlan, disk: &dyn DiskFacts, mounts: &mut Vec<Mount>) {
+    let canonical = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        let found = paths.iter().filter_map(|path| disk.canonical(path));
+        found.collect()
+    };
+    let roots = canonical(&plan.write);
+    let mut pinned = Vec::new();
+    for path in canonical(&plan.read_only)
+        .iter()
+        .chain(&canonical(&plan.hide))
+    {
+        let above = path.ancestors().skip(1);
+        let inside = above.take_while(|folder| {
+            roots
+                .iter()
+                .any(|root| folder.starts_with(root) && *folder != root)
+        });
+        pinned.extend(inside.map(Path::to_owned));
+    }
+    for path in pinned {
+        if !mounts.iter().any(|mount| mount.path == path) {
+            let kind = MountKind::Write;
+            mounts.push(Mount { path, kind });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use std::collections::BTreeSet;
+
+use countersign_core::event::SandboxLevel;
+
+use super::*;
+use crate::plan::NetworkAccess;
+
+/// Everything in `missing` is not there; everything in `files` is no folder.
+#[derive(Default)]
+struct FakeDisk {
+    missing: BTreeSet<PathBuf>,
+    files: BTreeSet<PathBuf>,
+    sockets: Vec<PathBuf>,
+}
+
+impl DiskFacts for FakeDisk {
+    fn canonical(&self, path: &Path) -> Option<PathBuf> {
+        (!self.missing.contains(path)).then(|| path.to_owned())
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        !self.files.contains(path)
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        self.sockets.clone()
+    }
+}
+
+/// What is left out to keep the tests short.
+const ABSENT: [&str; 7] = [
+    "/var/run",
+    "/var/tmp",
+    "/etc/resolv.conf",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/none",
+];
+
+fn plan() -> ConfinementPlan {
+    ConfinementPlan {
+        profile: "work".to_owned(),
+        level: SandboxLevel::Full,
+        bubblewrap: "/usr/bin/bwrap".into(),
+        read: vec!["/".into()],
+        hide: vec!["/h/.ssh".into(), "/h/.netrc".into()],
+        write: vec!["/h/work".into()],
+        read_only: vec!["/h/work/a/.git".into()],
+        sockets: vec!["/run/host".into()],
+        tmp: Some("/state/tmp".into()),
+        network: NetworkAccess::Open,
+        processes: 1,
+    }
+}
+
+fn shown(mounts: &[Mount]) -> Vec<(String, MountKind)> {
+    let row = |mount: &Mount| (mount.path.display().to_string(), mount.kind.clone());
+    mounts.iter().map(row).collect()
+}
+
+fn row(path: &str, kind: MountKind) -> (String, MountKind) {
+    (path.to_owned(), kind)
+}
+
+#[test]
+fn inner_mounts_come_later_and_folders_on_the_way_are_pinned() {
+    let disk = FakeDisk {
+        missing: ABSENT.map(PathBuf::from).into(),
+        files: [PathBuf::from("/h/.netrc")].into(),
+        sockets: [
+            "/h/agent.sock",
+            "/h/work/own.sock",
+            "/run/docker.sock",
+            "/run/host/host.sock",
+        ]
+        .map(PathBuf::from)
+        .into(),
+    };
+    let expected = [
+        row("/", MountKind::ReadOnly),
+        row("/dev", MountKind::Devices),
+        row("/proc", MountKind::Processes),
+        row("/run", MountKind::Empty),
+        row("/tmp", MountKind::WriteFrom("/state/tmp".into())),
+        row("/h/.netrc", MountKind::HiddenFile),
+        row("/h/.ssh", MountKind::HiddenFolder),
+        row("/h/agent.sock", MountKind::HiddenFile),
+        row("/h/work", MountKind::Write),
+        row("/proc/sys", MountKind::ReadOnly),
+        row("/run/host", MountKind::ReadOnly),
+        row("/h/work/a", MountKind::Write),
+        row("/h/work/a/.git", MountKind::ReadOnly),
+    ];
+    assert_eq!(shown(&list_mounts(&plan(), &disk)), expected);
+}
+
+#[test]
+fn an_agent_that_works_in_tmp_keeps_it() {
+    let disk = FakeDisk {
+        missing: ABSENT
+            .into_iter()
+            .chain(["/run", "/run/host"])
+            .map(PathBuf::from)
+            .collect(),
+        ..FakeDisk::default()
+    };
+    let plan = ConfinementPlan {
+        hide: Vec::new(),
+        write: vec!["/tmp".into()],
+        read_only: Vec::new(),
+        ..plan()
+    };
+    let expected = [
+        row("/", MountKind::ReadOnly),
+        row("/dev", MountKind::Devices),
+        row("/proc", MountKind::Processes),
+        row("/tmp", MountKind::Write),
+        row("/proc/sys", MountKind::ReadOnly),
+    ];
+    assert_eq!(shown(&list_mounts(&plan, &disk)), expected);
+}

@@ -1,0 +1,49 @@
+//! Plans: what is enforced on one agent, as paths and numbers.
+
+use std::path::{Path, PathBuf};
+
+use countersign_core::event::SandboxLevel;
+use serde::{Deserialize, Serialize};
+
+/// What is enforced. All paths are absolute; those that do not exist are left out when it is enforced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfinementPlan {
+    /// The profile's name, for people.
+    pub profile: String,
+    pub level: SandboxLevel,
+    /// The program that makes the view of files, at level `full`.
+    pub bubblewrap: PathBuf,
+    pub read: Vec<PathBuf>,
+    pub hide: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    /// Where `write` and `read_only` name the same path or one inside the other, the longer path counts.
+    pub read_only: Vec<PathBuf>,
+    /// Folders of sockets that stay visible.
+    pub sockets: Vec<PathBuf>,
+    /// What the agent sees as `/tmp` and `/var/tmp`.
+    pub tmp: Option<PathBuf>,
+    pub network: NetworkAccess,
+    pub processes: u64,
+}
+
+impl ConfinementPlan {
+    /// Whether a path, as it is written, lies in a folder that may be changed.
+    pub fn may_write(&self, path: &Path) -> bool {
+        let longest = |roots: &[PathBuf]| {
+            let holds = roots.iter().filter(|root| path.starts_with(root));
+            holds.map(|root| root.components().count()).max()
+        };
+        longest(&self.write) > longest(&self.read_only).max(longest(&self.hide))
+    }
+}
+
+/// What an agent reaches over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkAccess {
+    /// Nothing, not even other processes of this machine.
+    None,
+    /// Everything.
+    #[default]
+    Open,
+}

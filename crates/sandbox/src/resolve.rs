@@ -1,0 +1,187 @@
+//! From a profile to a plan, for one agent. Pure: what is on the disk is looked at when the plan is enforced.
+
+use std::path::{Path, PathBuf};
+
+use countersign_core::event::SandboxLevel;
+
+use crate::plan::ConfinementPlan;
+use crate::profile::SandboxProfile;
+
+/// Where everything is that a profile can name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfilePlaces {
+    /// The home folder that the agent has.
+    pub home: Option<PathBuf>,
+    /// The folder that the agent works in: `@worktree`.
+    pub folder: PathBuf,
+    /// What may change in the repository of a worktree: `@git`.
+    pub git: Vec<PathBuf>,
+    /// Files in `git` that may not.
+    pub git_read_only: Vec<PathBuf>,
+    /// A folder of this run's own: `@tmp`.
+    pub tmp: PathBuf,
+    /// What programs keep for speed: `@caches`.
+    pub caches: Vec<PathBuf>,
+    /// What the agent itself keeps: `@agent`.
+    pub agent: Vec<PathBuf>,
+    /// Files of the host: `@countersign`.
+    pub countersign: Vec<PathBuf>,
+    /// The folder of the host's socket: `@host`.
+    pub host: PathBuf,
+    /// Folders of sockets inside it that are not for agents.
+    pub host_hidden: Vec<PathBuf>,
+    /// Rule files, relative to the agent's folder: `@rules`.
+    pub rules: Vec<PathBuf>,
+    /// What has to be there although it may lie in a folder for temporary files: the agent's home and program,
+    /// and the host's.
+    pub shown: Vec<PathBuf>,
+    pub bubblewrap: PathBuf,
+}
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    #[error(
+        "`{word}` in the sandbox profile `{profile}` is not known; paths begin with `/` or `~/` or are relative, \
+         and the words are {}", WORDS.join(", ")
+    )]
+    UnknownWord { profile: String, word: String },
+    #[error("`{path}` in the sandbox profile `{profile}` needs a home folder, and HOME is not set")]
+    NoHome { profile: String, path: String },
+    #[error(
+        "`{path}` in the sandbox profile `{profile}` goes up with `..`; write the path without"
+    )]
+    GoesUp { profile: String, path: String },
+    #[error(
+        "the agent's folder `{}` is hidden by the sandbox profile `{profile}`; choose another folder or profile",
+        folder.display()
+    )]
+    FolderHidden { profile: String, folder: PathBuf },
+}
+
+const WORDS: [&str; 8] = [
+    "@worktree",
+    "@git",
+    "@tmp",
+    "@caches",
+    "@agent",
+    "@countersign",
+    "@host",
+    "@rules",
+];
+
+/// Turns a profile into a plan that is enforced at `level`.
+pub fn resolve(
+    name: &str,
+    profile: &SandboxProfile,
+    level: SandboxLevel,
+    places: &ProfilePlaces,
+) -> Result<ConfinementPlan, ResolveError> {
+    let resolver = PathResolver { name, places };
+    let reaches_host = profile.sockets.iter().any(|word| word == "@host");
+    let mut hide = resolver.paths(&profile.hide)?;
+    if reaches_host {
+        hide.extend(places.host_hidden.iter().cloned());
+    } else {
+        hide.push(places.host.clone());
+    }
+    let write = resolver.paths(&profile.write)?;
+    let mut read_only = resolver.paths(&profile.read_only)?;
+    read_only.extend(places.git_read_only.iter().cloned());
+    let mut read = resolver.paths(&profile.read)?;
+    if read.iter().any(|path| path == Path::new("/")) {
+        read.extend(places.shown.iter().cloned());
+    }
+    let plan = ConfinementPlan {
+        profile: name.to_owned(),
+        level,
+        bubblewrap: places.bubblewrap.clone(),
+        read,
+        sockets: resolver.paths(&profile.sockets)?,
+        tmp: profile
+            .write
+            .iter()
+            .any(|word| word == "@tmp")
+            .then(|| places.tmp.clone()),
+        network: profile.network,
+        processes: profile.limits.processes,
+        hide,
+        write,
+        read_only,
+    };
+    if is_hidden(&plan, &places.folder) {
+        return Err(ResolveError::FolderHidden {
+            profile: name.to_owned(),
+            folder: places.folder.clone(),
+        });
+    }
+    Ok(plan)
+}
+
+/// Whether a folder is hidden, and not shown again by a longer path.
+fn is_hidden(plan: &ConfinementPlan, folder: &Path) -> bool {
+    let longest = |roots: &[PathBuf]| {
+        let holds = roots.iter().filter(|root| folder.starts_with(root));
+        holds.map(|root| root.components().count()).max()
+    };
+    let shown = longest(&plan.write).max(longest(&plan.read_only));
+    longest(&plan.hide).is_some_and(|hidden| Some(hidden) >= shown)
+}
+
+struct PathResolver<'a> {
+    name: &'a str,
+    places: &'a ProfilePlaces,
+}
+
+impl PathResolver<'_> {
+    fn paths(&self, list: &[String]) -> Result<Vec<PathBuf>, ResolveError> {
+        let mut paths = Vec::new();
+        for text in list {
+            paths.extend(self.path(text)?);
+        }
+        Ok(paths)
+    }
+
+    fn path(&self, text: &str) -> Result<Vec<PathBuf>, ResolveError> {
+        let places = self.places;
+        let paths = match text {
+            "@worktree" => vec![places.folder.clone()],
+            "@git" => places.git.clone(),
+            // A folder of its own takes its place, which the plan names apart.
+            "@tmp" => Vec::new(),
+            "@caches" => places.caches.clone(),
+            "@agent" => places.agent.clone(),
+            "@countersign" => places.countersign.clone(),
+            "@host" => vec![places.host.clone()],
+            "@rules" => {
+                let rules = places.rules.iter();
+                rules.map(|file| places.folder.join(file)).collect()
+            }
+            other => vec![self.plain_path(other)?],
+        };
+        Ok(paths)
+    }
+
+    fn plain_path(&self, text: &str) -> Result<PathBuf, ResolveError> {
+        let profile = self.name.to_owned();
+        if text.starts_with('@') {
+            let word = text.to_owned();
+            return Err(ResolveError::UnknownWord { profile, word });
+        }
+        let path = text.to_owned();
+        if Path::new(text)
+            .components()
+            .any(|part| part.as_os_str() == "..")
+        {
+            return Err(ResolveError::GoesUp { profile, path });
+        }
+        match (text.strip_prefix("~/"), &self.places.home) {
+            (Some(rest), Some(home)) => Ok(home.join(rest)),
+            (Some(_), None) => Err(ResolveError::NoHome { profile, path }),
+            (None, _) => Ok(self.places.folder.join(text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

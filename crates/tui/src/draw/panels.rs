@@ -1,0 +1,61 @@
+//! The panels, one file each.
+
+mod agents;
+mod ask;
+mod diff;
+mod feed;
+mod history;
+mod inbox;
+mod rules;
+mod transcript;
+mod usage;
+
+use ratatui::layout::Rect;
+
+use crate::canvas::Canvas;
+use crate::layout::{PanelKind, PanelSpec};
+use crate::model::Model;
+
+use super::DrawReport;
+
+/// What stands above a panel.
+pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
+    match spec.kind {
+        PanelKind::Inbox => inbox::title(model),
+        PanelKind::Ask => ask::title(model),
+        PanelKind::Agents => agents::title(model, spec),
+        PanelKind::Transcript => transcript::title(model, spec),
+        PanelKind::Chat => transcript::chat_title(model, spec),
+        PanelKind::Feed => feed::title(model, spec),
+        PanelKind::History => history::title(model, spec),
+        PanelKind::Rules => rules::title(model),
+        PanelKind::Diff => diff::title(model, spec),
+        PanelKind::Usage => "Usage".to_owned(),
+    }
+}
+
+pub(super) fn draw(
+    model: &Model,
+    spec: &PanelSpec,
+    area: Rect,
+    is_focused: bool,
+    canvas: &mut Canvas<'_>,
+    report: &mut DrawReport,
+) {
+    match spec.kind {
+        PanelKind::Inbox => inbox::draw(model, area, is_focused, canvas, report),
+        PanelKind::Ask => ask::draw(model, area, canvas, report),
+        PanelKind::Agents => agents::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Transcript | PanelKind::Chat => transcript::draw(model, spec, area, canvas),
+        PanelKind::Feed => feed::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::History => history::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Rules => rules::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Diff => diff::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Usage => usage::draw(model, area, canvas),
+    }
+}
+
+/// The first row of a list that is shown, so that the selected one is in it.
+fn first_row(selected: usize, height: u16) -> usize {
+    (selected + 1).saturating_sub(usize::from(height).max(1))
+}

@@ -1,0 +1,97 @@
+//! What reaches the screen, and what it wants done.
+
+use countersign_protocol::{HostEvent, HostSnapshot, Time};
+
+use crate::draw::DrawReport;
+use crate::host_call::{CallResult, HostCall, ReplyTag};
+use crate::key::Key;
+use crate::keymap::Keymap;
+use crate::layout::Layout;
+use crate::theme::ThemeColors;
+
+/// One instant: of a monotonic clock in milliseconds, and of the wall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    pub ms: u64,
+    pub wall: Time,
+}
+
+/// What the files of a person say.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsFiles {
+    pub layouts: Vec<Layout>,
+    pub themes: Vec<ThemeColors>,
+    pub keymap: Option<Keymap>,
+    /// What is wrong, with file and line. What a broken file had before stays.
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Message {
+    Key {
+        key: Key,
+        /// When it was typed, which may be a while ago.
+        at: u64,
+        /// Whether it is held down.
+        is_repeat: bool,
+    },
+    /// Text that was pasted at this time.
+    Paste(String),
+    /// The wheel was turned over a place.
+    Wheel {
+        x: u16,
+        y: u16,
+        is_down: bool,
+    },
+    Click {
+        x: u16,
+        y: u16,
+    },
+    Resized,
+    Focused(bool),
+    Tick,
+    /// A picture was shown.
+    Drawn(DrawReport),
+    /// A connection was made; recent notes come with what is open.
+    Connected {
+        snapshot: Box<HostSnapshot>,
+        notes: Vec<HostEvent>,
+    },
+    Lost,
+    Event(Box<HostEvent>),
+    /// There is more to read of the transcript that is followed.
+    TranscriptGrew {
+        agent: String,
+    },
+    Reply {
+        tag: ReplyTag,
+        result: CallResult,
+    },
+    /// The editor was closed, with what was written; nothing if it failed.
+    Edited(Option<String>),
+    /// Files of settings were read.
+    Settings(Box<SettingsFiles>),
+    /// Something failed outside the screen.
+    Failed(String),
+}
+
+/// What is to be done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Call(HostCall),
+    /// Tell when the transcript of this agent grows, and of no other.
+    FollowTranscript(Option<String>),
+    /// Put it where the terminal pastes from.
+    Copy(String),
+    /// Let the person write it in their editor.
+    OpenEditor(String),
+    CaptureMouse(bool),
+    /// Keep a layout in a file.
+    SaveLayout {
+        name: String,
+        text: String,
+    },
+    Redraw,
+    Suspend,
+    Quit,
+}

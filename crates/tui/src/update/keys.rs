@@ -1,0 +1,92 @@
+//! What a key does: the overlay takes it, else the question that waits, else the table of commands.
+
+use crate::decision_guard::{ActOrigin, GuardEvent};
+use crate::key::{Key, KeyCode};
+use crate::keymap::KeyLookup;
+use crate::layout::PanelKind;
+use crate::message::Effect;
+use crate::model::{Model, Overlay};
+
+use super::{answers, commands, overlays, say};
+
+/// A key with when it is handled, and when and how it was typed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TypedKey {
+    pub(super) key: Key,
+    pub(super) at: u64,
+    pub(super) origin: ActOrigin,
+}
+
+impl TypedKey {
+    /// When it was typed, which may be before it is handled.
+    pub(super) fn pressed_at(self) -> u64 {
+        self.origin.pressed_at.unwrap_or(self.at).min(self.at)
+    }
+}
+
+pub(super) fn handle_key(model: &mut Model, key: Key, at: u64, is_repeat: bool) -> Vec<Effect> {
+    let typed = TypedKey {
+        key,
+        at: model.now.ms,
+        origin: ActOrigin {
+            pressed_at: Some(at),
+            repeated: is_repeat,
+            // With a modifier it is another key: Alt-y is not `y`.
+            modified: key.ctrl || key.alt,
+            ..ActOrigin::default()
+        },
+    };
+    if key == Key::ctrl('c') {
+        return vec![Effect::Quit];
+    }
+    if model.overlay.is_some() {
+        return overlays::handle_key(model, typed);
+    }
+    model.notices.clear();
+    if model.ask.pending.is_some() {
+        if model.focused_kind() == PanelKind::Ask {
+            return answers::handle_pending_key(model, typed);
+        }
+        answers::cancel_pending(model);
+    }
+    look_up(model, typed)
+}
+
+fn look_up(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
+    // Esc forgets what was begun.
+    if typed.key.code == KeyCode::Escape && !model.typed.is_empty() {
+        model.typed.clear();
+        return Vec::new();
+    }
+    model.typed.push(typed.key);
+    model.typed_at = typed.at;
+    match model.keymap.lookup(model.focused_kind(), &model.typed) {
+        KeyLookup::Prefix => Vec::new(),
+        KeyLookup::Unknown => {
+            model.typed.clear();
+            // Somebody types: a first act that waits must not be completed by one of the letters.
+            model.ask.guard.step(&GuardEvent::OtherKey, typed.at);
+            Vec::new()
+        }
+        KeyLookup::Found(action) => {
+            model.typed.clear();
+            match commands::why_not(model, action) {
+                Some(why) => say(model, why),
+                None => commands::perform(model, action, typed),
+            }
+        }
+    }
+}
+
+/// Pasted text goes into a text box, and nowhere else.
+pub(super) fn handle_paste(model: &mut Model, text: &str) -> Vec<Effect> {
+    if let Some(Overlay::Text { text: typed, .. } | Overlay::Palette { text: typed, .. }) =
+        &mut model.overlay
+    {
+        typed.paste(text);
+        return Vec::new();
+    }
+    model.typed.clear();
+    answers::cancel_pending(model);
+    say(model, "pasted text is ignored here")
+}

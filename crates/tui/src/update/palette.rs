@@ -1,0 +1,167 @@
+//! The palette: every command, agent, item, layout and theme by its words.
+
+use crate::command::COMMANDS;
+use crate::key::KeyCode;
+use crate::layout::PanelKind;
+use crate::message::Effect;
+use crate::model::{Model, Overlay, PaletteEntry, PaletteTarget};
+use crate::render::escape;
+use crate::text_box::{BoxOutcome, TextBox};
+
+use super::keys::TypedKey;
+use super::{commands, lists, overlays, say};
+
+/// Entries that are listed at once.
+const ENTRIES_MAX: usize = 200;
+
+/// The entries whose words have what was typed, the best first.
+pub fn palette_entries(model: &Model, typed: &str) -> Vec<PaletteEntry> {
+    let mut scored: Vec<(usize, PaletteEntry)> = all_entries(model)
+        .into_iter()
+        .filter_map(|entry| Some((match_score(&entry.text, typed)?, entry)))
+        .collect();
+    scored.sort_by_key(|(score, _)| *score);
+    let entries = scored.into_iter().map(|(_, entry)| entry);
+    entries.take(ENTRIES_MAX).collect()
+}
+
+fn all_entries(model: &Model) -> Vec<PaletteEntry> {
+    let entry = |target: PaletteTarget, text: String| PaletteEntry {
+        target,
+        text,
+        key: String::new(),
+        why_not: None,
+    };
+    let commands = COMMANDS.iter().map(|command| PaletteEntry {
+        target: PaletteTarget::Command(command.action),
+        text: format!("{}: {}", command.id, command.word),
+        key: model.keymap.key_of(command.action).unwrap_or_default(),
+        why_not: commands::why_not(model, command.action),
+    });
+    let agents = model.host.agents.values().map(|agent| {
+        let text = format!("agent {}", escape::line(&agent.name));
+        entry(PaletteTarget::Agent(agent.id.clone()), text)
+    });
+    let items = model.inbox.items().iter().map(|item| {
+        let text = format!(
+            "{} {} {}",
+            item.kind(),
+            item.asker(),
+            item.summary(model.now.wall)
+        );
+        entry(PaletteTarget::Item(item.id().to_owned()), text)
+    });
+    let layouts = model.workspace.layouts.iter().map(|layout| {
+        let text = format!("layout {}", escape::line(&layout.name));
+        entry(PaletteTarget::Layout(layout.name.clone()), text)
+    });
+    let themes = model.themes.iter().map(|theme| {
+        let text = format!("theme {}", escape::line(&theme.name));
+        entry(PaletteTarget::Theme(theme.name.clone()), text)
+    });
+    commands
+        .chain(agents)
+        .chain(items)
+        .chain(layouts)
+        .chain(themes)
+        .collect()
+}
+
+/// How well a text has the typed letters in their order: less is better, nothing if it has not.
+fn match_score(text: &str, typed: &str) -> Option<usize> {
+    let text = text.to_lowercase();
+    let typed = typed.trim().to_lowercase();
+    if let Some(at) = text.find(&typed) {
+        let at_word = at == 0 || !text[..at].ends_with(char::is_alphanumeric);
+        return Some(if at_word { at } else { 100 + at });
+    }
+    let mut gaps = 0;
+    let mut rest = text.chars();
+    for wanted in typed.chars().filter(|c| !c.is_whitespace()) {
+        gaps += rest.by_ref().position(|c| c == wanted)?;
+    }
+    Some(1_000 + gaps)
+}
+
+pub(super) fn handle_key(
+    model: &mut Model,
+    typed: TypedKey,
+    mut text: TextBox,
+    selected: usize,
+) -> Vec<Effect> {
+    let count = palette_entries(model, &text.text()).len();
+    let last = count.saturating_sub(1);
+    let selected = match typed.key.code {
+        KeyCode::Down | KeyCode::Tab => (selected + 1).min(last),
+        KeyCode::Up | KeyCode::BackTab => selected.saturating_sub(1),
+        _ => match text.handle_key(typed.key) {
+            BoxOutcome::Leave => return Vec::new(),
+            BoxOutcome::Send => return perform_entry(model, typed, &text.text(), selected),
+            BoxOutcome::Edited => 0,
+            BoxOutcome::Unused => selected,
+        },
+    };
+    model.overlay = Some(Overlay::Palette { text, selected });
+    Vec::new()
+}
+
+fn perform_entry(model: &mut Model, typed: TypedKey, text: &str, selected: usize) -> Vec<Effect> {
+    let Some(entry) = palette_entries(model, text).into_iter().nth(selected) else {
+        return say(model, "no command has these words");
+    };
+    if let Some(why) = entry.why_not {
+        return say(model, why);
+    }
+    match entry.target {
+        PaletteTarget::Command(action) => {
+            // Keys that decide exist while the ask has the focus: from here they lead there first.
+            if is_decision(action) && model.focused_kind() != PanelKind::Ask {
+                commands::go(model, PanelKind::Ask);
+                return say(model, "this is the ask: read it, then use its key");
+            }
+            commands::perform(model, action, typed)
+        }
+        PaletteTarget::Agent(id) => {
+            model.selected_agent = Some(id);
+            commands::go(model, PanelKind::Transcript)
+        }
+        PaletteTarget::Item(id) => {
+            lists::select_item(model, id);
+            commands::go(model, PanelKind::Ask)
+        }
+        PaletteTarget::Layout(name) => overlays::set_layout(model, &name),
+        PaletteTarget::Theme(name) => overlays::set_theme(model, &name),
+    }
+}
+
+fn is_decision(action: crate::command::Action) -> bool {
+    let command = crate::command::find_command(action);
+    command.is_some_and(|command| command.id.starts_with("ask."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_begin_like_what_was_typed_come_first() {
+        let mut texts = [
+            "agent.kill: end this agent",
+            "skill issue",
+            "k i l l",
+            "nothing",
+        ];
+        texts.sort_by_key(|text| match_score(text, "kill").unwrap_or(usize::MAX));
+        assert_eq!(
+            texts,
+            [
+                "agent.kill: end this agent",
+                "skill issue",
+                "k i l l",
+                "nothing"
+            ]
+        );
+        assert_eq!(match_score("nothing", "kill"), None);
+        assert_eq!(match_score("anything", ""), Some(0));
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading transcripts: the end first, then what comes, and older pages on the way up.
+
+use countersign_protocol::{AgentTarget, TranscriptQuery, method};
+
+use crate::command::Action;
+use crate::host_call::{CallLane, HostCall, ReplyTag};
+use crate::layout::{PanelKind, PanelSpec};
+use crate::message::Effect;
+use crate::model::Model;
+use crate::transcript::{LineFormat, TranscriptEnd};
+
+/// Parts in one page.
+const PAGE_PARTS: u64 = 100;
+
+/// Reads the transcripts that are on the screen, and follows the first of them.
+pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
+    if !model.host.is_up() {
+        return Vec::new();
+    }
+    let panels = model
+        .drawn
+        .panels
+        .iter()
+        .filter(|panel| matches!(panel.spec.kind, PanelKind::Transcript | PanelKind::Chat));
+    let agents = panels.filter_map(|panel| model.panel_agent(&panel.spec));
+    let managed: Vec<String> = agents
+        .filter(|agent| agent.managed.is_some())
+        .map(|agent| agent.id.clone())
+        .collect();
+    let mut effects = Vec::new();
+    if let Some(first) = managed.first()
+        && model.followed.as_ref() != Some(first)
+    {
+        model.followed = Some(first.clone());
+        effects.push(Effect::FollowTranscript(Some(first.clone())));
+        effects.extend(read_next(model, first));
+    }
+    for agent in managed {
+        if !model.transcripts.contains_key(&agent)
+            && model.loading.insert(format!("transcript {agent}"))
+        {
+            let query = TranscriptQuery {
+                from_end: true,
+                limit: Some(PAGE_PARTS),
+                ..TranscriptQuery::default()
+            };
+            let tag = ReplyTag::TranscriptEnd {
+                agent: agent.clone(),
+            };
+            effects.push(read_page(agent, query, tag));
+        }
+    }
+    effects
+}
+
+fn read_page(agent: String, query: TranscriptQuery, tag: ReplyTag) -> Effect {
+    let params = AgentTarget {
+        agent_id: agent,
+        body: query,
+    };
+    Effect::Call(HostCall::new::<method::Transcript>(
+        CallLane::Read,
+        &params,
+        tag,
+    ))
+}
+
+/// Reads what came after the newest part. While a page is on its way, nothing is asked for again.
+pub(super) fn read_next(model: &mut Model, agent: &str) -> Vec<Effect> {
+    let next = model
+        .transcripts
+        .get(agent)
+        .and_then(crate::transcript::Transcript::next);
+    let Some(after) = next else { return Vec::new() };
+    let key = format!("next {agent}");
+    if !model.loading.insert(key) {
+        model.loading.insert(format!("again {agent}"));
+        return Vec::new();
+    }
+    let query = TranscriptQuery {
+        after: Some(after),
+        limit: Some(PAGE_PARTS),
+        ..TranscriptQuery::default()
+    };
+    let tag = ReplyTag::TranscriptNext {
+        agent: agent.to_owned(),
+    };
+    vec![read_page(agent.to_owned(), query, tag)]
+}
+
+/// Reads the page before the oldest part that is known.
+fn read_before(model: &mut Model, agent: &str) -> Vec<Effect> {
+    let before = model
+        .transcripts
+        .get(agent)
+        .and_then(crate::transcript::Transcript::before);
+    let Some(before) = before else {
+        return Vec::new();
+    };
+    if !model.loading.insert(format!("before {agent}")) {
+        return Vec::new();
+    }
+    let query = TranscriptQuery {
+        before: Some(before),
+        limit: Some(PAGE_PARTS),
+        ..TranscriptQuery::default()
+    };
+    let tag = ReplyTag::TranscriptBefore {
+        agent: agent.to_owned(),
+    };
+    vec![read_page(agent.to_owned(), query, tag)]
+}
+
+/// How the lines of a panel are made, as it was last drawn.
+fn line_format(model: &Model, panel: &PanelSpec) -> (LineFormat, usize) {
+    let area = model.drawn.panel_area(&panel.id);
+    let format = LineFormat {
+        width: area.width.into(),
+        unfolded: model.view(&panel.id).unfolded,
+        mark: model.glyphs.continued,
+    };
+    (format, area.height.into())
+}
+
+pub(super) fn scroll(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect> {
+    let Some(agent) = model.panel_agent(panel).map(|agent| agent.id.clone()) else {
+        return Vec::new();
+    };
+    let (format, height) = line_format(model, panel);
+    let Some(transcript) = model.transcripts.get(&agent) else {
+        return Vec::new();
+    };
+    // No transcript has more lines than this in memory.
+    let steps = steps.clamp(-1_000_000, 1_000_000);
+    let end = transcript.moved_end(model.view(&panel.id).end, steps, format, height);
+    let needs_more = steps < 0 && transcript.reaches_start(end, format, height);
+    model.view_mut(&panel.id).end = end;
+    if needs_more {
+        read_before(model, &agent)
+    } else {
+        Vec::new()
+    }
+}
+
+pub(super) fn change_view(model: &mut Model, action: Action) -> Vec<Effect> {
+    let panel = model.focused_panel();
+    let (format, _) = line_format(model, &panel);
+    let agent = model.panel_agent(&panel).map(|agent| agent.id.clone());
+    let transcript = agent
+        .as_ref()
+        .and_then(|agent| model.transcripts.get(agent));
+    let end = model.view(&panel.id).end;
+    let moved = transcript.map(|transcript| match action {
+        Action::TurnBefore => transcript.turn_end(end, false, format),
+        Action::TurnAfter => transcript.turn_end(end, true, format),
+        _ => TranscriptEnd::Newest,
+    });
+    let view = model.view_mut(&panel.id);
+    match action {
+        Action::Unfold => view.unfolded = true,
+        Action::Fold => view.unfolded = false,
+        _ => view.end = moved.unwrap_or_default(),
+    }
+    match (action, agent) {
+        (Action::TurnBefore, Some(agent)) if moved == Some(end) => read_before(model, &agent),
+        _ => Vec::new(),
+    }
+}

@@ -72,7 +72,7 @@ async function buildTerminalFrame() {
 async function buildPage(workerAddress, frameAddress) {
   const { outputFiles, metafile } = await build({
     ...shared,
-    entryPoints: { app: join(source, "main.tsx") },
+    entryPoints: { app: join(source, "boot.ts") },
     splitting: true,
     metafile: true,
     absWorkingDir: root,
@@ -87,7 +87,10 @@ async function buildPage(workerAddress, frameAddress) {
   const names = [...outputFiles].map((file) => relative(dist, file.path));
   const script = names.find((name) => /^app-.*\.js$/.test(name));
   const sheet = names.find((name) => /^app-.*\.css$/.test(name));
-  const first = staticImports(metafile, script).map((name) => `<link rel="modulepreload" href="/${name}">\n`);
+  // Fetched while the frame is painted, and run after that.
+  const main = Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint === "src/main.tsx");
+  const needed = [relative("dist", main), ...staticImports(metafile, relative("dist", main))];
+  const first = needed.map((name) => `<link rel="modulepreload" href="/${name}">\n`);
   const template = await readFile(join(source, "index.html"), "utf8");
   const page = template.replace("APP_JS", `/${script}`).replace("APP_CSS", `/${sheet}`).replace("</head>", `${first.join("")}</head>`);
   files.set("index.html", page);

@@ -1,13 +1,18 @@
 import { defineConfig, devices } from "@playwright/test";
 
-const port = 5199;
+const port = Number(process.env.WEB_TEST_PORT ?? 5199);
 const desktop = { viewport: { width: 1360, height: 860 } };
 const phone = devices["Pixel 7"];
 
 // The tests against the built host need to know where it is.
 const hostProjects = process.env.COUNTERSIGN_BIN === undefined ? [] : [
-  { name: "host", testMatch: /real\.spec/, timeout: 90_000, use: desktop },
-  { name: "host-phone", testMatch: /real\.spec/, grep: /approv/, timeout: 90_000, use: phone },
+  { name: "host", testMatch: /real.*\.spec/, timeout: 90_000, use: desktop },
+  { name: "host-phone", testMatch: /real.*\.spec/, grepInvert: /@keyboard/, timeout: 90_000, use: phone },
+];
+// Pictures are no tests: they are taken where somebody wants to look at them.
+const shotProjects = process.env.SHOTS_DIR === undefined ? [] : [
+  { name: "shots-desktop", testMatch: /shots\.ts/, use: desktop },
+  { name: "shots-phone", testMatch: /shots\.ts/, use: phone },
 ];
 if (hostProjects.length === 0) console.warn("COUNTERSIGN_BIN is not set: the tests against the built host are left out");
 
@@ -17,7 +22,7 @@ export default defineConfig({
   workers: 2,
   timeout: 30_000,
   // Other work on a machine that runs everything at once can make a test miss its time.
-  retries: process.env.CI === undefined ? 0 : 2,
+  retries: 2,
   reporter: "list",
   use: {
     baseURL: `http://127.0.0.1:${port}`,
@@ -28,9 +33,10 @@ export default defineConfig({
     serviceWorkers: "block",
   },
   projects: [
-    { name: "desktop", testIgnore: /real\.spec/, use: desktop },
-    { name: "phone", testIgnore: /real\.spec/, use: phone },
+    { name: "desktop", testIgnore: /real.*\.spec/, use: desktop },
+    { name: "phone", testIgnore: /real.*\.spec/, use: phone },
     ...hostProjects,
+    ...shotProjects,
   ],
   // Only the files: the host of the other tests is in the tests themselves.
   webServer: { command: `node dev.mjs 127.0.0.1:1 ${port}`, port, reuseExistingServer: false },

@@ -1,7 +1,9 @@
 // Agents: the list, what is done with them, and the transcript of one.
 
 import { diff, FakeTranscript, makeManaged, serveScreens } from "./agent_host.ts";
-import { expect, test } from "./page_test.ts";
+import { makeAsk } from "./fake_host.ts";
+import { expect, PROMPTED_MS, SETTLED_MS, test } from "./page_test.ts";
+import type { Approval } from "../src/wire_types.ts";
 
 test("agents stand below their orchestrator, those that need somebody first", async ({ page, host }) => {
   serveScreens(host);
@@ -93,10 +95,35 @@ test("a message is sent once and said to be queued by the host alone", async ({ 
   host.handlers.set("host.prompt_agent", () => ({ result: { ...agent, managed: { ...agent.managed, queued: 1 } } }));
   await page.goto(`/agents/${agent.id}`);
   await page.getByLabel("Message to fix").fill("and the docs");
-  await page.keyboard.press("Control+Enter");
+  await page.getByRole("button", { name: "Send" }).click();
   await expect(page.locator(".toasts")).toContainText("queued: fix gets it when this turn ends");
   expect(host.callsOf("host.prompt_agent")).toEqual([{ agent_id: agent.id, message: "and the docs" }]);
   await expect(page.getByLabel("Message to fix")).toHaveValue("");
+});
+
+test("what an agent asks is answered above its composer, through the same guard", async ({ page, host }) => {
+  const agent = serveScreens(host);
+  new FakeTranscript(host, agent.id).add(1, { type: "assistant", text: "hello" });
+  const rows = [makeAsk("cargo test", { agent_id: agent.id, agent_name: "fix" }), makeAsk("git push", { agent_id: agent.id, agent_name: "fix" })];
+  host.snapshot.approvals = rows;
+  await page.goto(`/agents/${agent.id}`);
+  await expect(page.locator(".ask-bar")).toContainText("cargo test");
+  await page.getByRole("button", { name: /Read and answer/ }).click();
+  const pane = page.getByRole("region", { name: "What it asks" }).first();
+  await expect(pane.getByText("read to its end ✓")).toBeVisible();
+  await page.waitForTimeout(SETTLED_MS);
+  await page.locator("[data-command='ask.allow']").click();
+  await page.waitForTimeout(PROMPTED_MS);
+  expect(host.callsOf("host.resolve_approval")).toEqual([]);
+  await page.locator("[data-command='confirm.yes']").click();
+  await expect(page.locator(".ask-bar")).toContainText("git push");
+  expect(host.callsOf("host.resolve_approval")).toMatchObject([{ approval_id: rows[0]?.id, resolution: "approve" }]);
+  await expect(page).toHaveURL(new RegExp(`/agents/${agent.id}$`));
+  await page.getByRole("button", { name: /Read and answer/ }).click();
+  host.resolve(rows[1] as Approval, "deny", "ana");
+  await expect(page.getByText(/ana denied it/)).toBeVisible();
+  await page.getByRole("button", { name: "Back", exact: true }).click();
+  await expect(page.locator(".ask-bar, .ask-inline")).toHaveCount(0);
 });
 
 test("a review is sent as one message, and then only what is new is shown", async ({ page, host }) => {

@@ -1,7 +1,7 @@
 // The decision guard in a real browser: nothing is allowed by accident, unseen, or from afar.
 
-import { makeAsk } from "./fake_host.ts";
-import { expect, PROMPTED_MS, SETTLED_MS, test } from "./page_test.ts";
+import { makeAsk, makeView } from "./fake_host.ts";
+import { expect, PROMPTED_MS, readToEnd, SETTLED_MS, test } from "./page_test.ts";
 
 const ALLOWING = "host.resolve_approval";
 
@@ -34,11 +34,7 @@ test("a long ask has to be scrolled through, and a jump to its end is not enough
   await page.waitForTimeout(200);
   await page.keyboard.press("a");
   await expect(page.getByText("read it to the end first")).toBeVisible();
-  for (let turn = 0; turn < 60; turn++) {
-    await body.evaluate((element, share) => element.scrollTo(0, share * element.clientHeight * 0.9), turn);
-    await page.waitForTimeout(25);
-  }
-  await expect(page.getByText("read to its end ✓")).toBeVisible();
+  await readToEnd(page);
   await page.waitForTimeout(PROMPTED_MS);
   await page.keyboard.press("a");
   await expect(page.getByRole("group", { name: "Allow once?" })).toBeVisible();
@@ -100,5 +96,20 @@ test("without a second act by setting, one act on a read ask is enough", async (
   await expect(page.getByText("read to its end ✓")).toBeVisible();
   await page.waitForTimeout(SETTLED_MS);
   await page.keyboard.press("a");
+  await expect.poll(() => host.callsOf(ALLOWING).length).toBe(1);
+});
+
+test("an ask with a warning takes the second act whatever the setting is", async ({ page, host }) => {
+  host.status = { ...host.status, decide_confirm: "never" };
+  const row = makeAsk("cargo test", { view: makeView({ summary: "Bash: cargo test", command: "cargo test", warnings: ["It has 1 hidden character."] }) });
+  host.snapshot.approvals = [row];
+  await page.goto(`/ask/${row.id}`);
+  await expect(page.getByText("read to its end ✓")).toBeVisible();
+  await page.waitForTimeout(SETTLED_MS);
+  await page.keyboard.press("a");
+  await expect(page.getByRole("group", { name: "Allow once?" })).toBeVisible();
+  expect(host.callsOf(ALLOWING)).toEqual([]);
+  await page.waitForTimeout(PROMPTED_MS);
+  await page.keyboard.press("y");
   await expect.poll(() => host.callsOf(ALLOWING).length).toBe(1);
 });

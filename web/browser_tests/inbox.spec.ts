@@ -1,8 +1,6 @@
 // The list, trouble with the host, hostile text, accessibility.
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import type { Page } from "@playwright/test";
+import { violations } from "./axe.ts";
 import { makeAsk, makeQuestion, makeView } from "./fake_host.ts";
 import { expect, test } from "./page_test.ts";
 
@@ -104,18 +102,6 @@ test("hostile text is shown as text, to its last character", async ({ page, host
   expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
 });
 
-const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-interface AxeResult {
-  violations: { id: string; nodes: { html: string }[] }[];
-}
-
-async function violations(page: Page): Promise<string[]> {
-  // Through the debugger, because the page's policy allows no script but its own.
-  const found = (await page.evaluate(`(() => { ${axeSource}; return axe.run(document, { resultTypes: ["violations"] }); })()`)) as AxeResult;
-  return found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).join(" | ")}`);
-}
-
 for (const theme of ["light", "dark"] as const) {
   test(`axe finds nothing in the ${theme} theme`, async ({ page, host }) => {
     await page.emulateMedia({ colorScheme: theme });
@@ -129,9 +115,10 @@ for (const theme of ["light", "dark"] as const) {
       await page.goto(path);
       await expect(page.locator("main")).toBeVisible();
       await page.waitForTimeout(400);
-      found.push(...(await violations(page)).map((violation) => `${path} ${violation}`));
+      found.push(...(await violations(page)));
     }
     await page.goto("/");
+    await expect(page.getByText("● live")).toBeVisible();
     await page.keyboard.press("?");
     await expect(page.getByRole("dialog")).toBeVisible();
     found.push(...(await violations(page)).map((violation) => `help ${violation}`));

@@ -1,7 +1,8 @@
 // The test of this folder: any error in the console, any uncaught exception and any breach of the policy fails it.
 
-import { test as base, expect } from "@playwright/test";
+import { test as base, expect, type Page } from "@playwright/test";
 import { FakeHost } from "./fake_host.ts";
+import { watchErrors } from "./page_errors.ts";
 
 interface Fixtures {
   host: FakeHost;
@@ -9,14 +10,10 @@ interface Fixtures {
 
 export const test = base.extend<Fixtures>({
   host: async ({ page }, use) => {
-    const problems: string[] = [];
-    page.on("console", (message) => {
-      if (message.type() === "error") problems.push(message.text());
-    });
-    page.on("pageerror", (error) => problems.push(String(error)));
+    const errors = await watchErrors(page);
     const host = await FakeHost.attach(page);
     await use(host);
-    expect(problems).toEqual([]);
+    expect(errors).toEqual([]);
   },
 });
 
@@ -26,3 +23,19 @@ export { expect };
 export const SETTLED_MS = 600;
 /** Longer than the guard wants between two acts. */
 export const PROMPTED_MS = 300;
+
+/** Reads a long ask to its end, a little less than a window at a time. It begins again if more of it arrives meanwhile. */
+export async function readToEnd(page: Page): Promise<void> {
+  const body = page.locator(".item-body");
+  await expect(async () => {
+    await body.evaluate(async (element) => {
+      const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+      for (let top = 0; top < element.scrollHeight; top += element.clientHeight * 0.8) {
+        element.scrollTo(0, top);
+        await nextFrame();
+        await nextFrame();
+      }
+    });
+    await expect(page.getByText("read to its end ✓")).toBeVisible({ timeout: 1_000 });
+  }).toPass({ timeout: 60_000 });
+}

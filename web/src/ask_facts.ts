@@ -1,8 +1,9 @@
 // What an ask allows to be done with it. Pure.
 
+import type { AskRisk } from "./decision_guard.ts";
 import { isBrief } from "./state.ts";
 import { hiddenCount } from "./visible.ts";
-import type { Approval, ConfirmSetting, Effect, VerdictPart } from "./wire_types.ts";
+import type { Approval, Effect, VerdictPart } from "./wire_types.ts";
 
 const APPROVE = "approve";
 const DENY = "deny";
@@ -47,9 +48,12 @@ export function exactInput(row: Approval): string | undefined {
   return row.view?.input_text ?? row.view?.rest_text;
 }
 
-export function needsConfirm(row: Approval, setting: ConfirmSetting | undefined): boolean {
-  if (setting === "never") return false;
-  return setting !== "risky" || (row.view?.warnings.length ?? 1) > 0;
+export function riskOf(row: Approval): AskRisk {
+  const parts = row.verdict?.parts ?? [];
+  return {
+    warned: (row.view?.warnings.length ?? 1) > 0,
+    askedByRule: parts.some((part) => part.effect !== "allow" && (part.floor === true || part.rule !== undefined)),
+  };
 }
 
 /** Changes with everything a person reads before they decide. */

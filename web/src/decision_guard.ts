@@ -5,10 +5,26 @@
 // only real, single acts count. A denial takes one act after the same time. `test/guard_cases.json` holds the cases,
 // which the terminal UI runs as well.
 
+import type { ConfirmSetting } from "./wire_types.ts";
+
 /** Acts do not count for this long after the subject appeared or changed, or the window got focus. */
 export const SETTLE_MS = 500;
 /** Nobody reads the question for the second act faster than this. */
 export const PROMPT_MS = 250;
+
+/** What makes an ask deserve a second look. */
+export interface AskRisk {
+  /** The host warns about it, or nobody knows whether it does. */
+  warned: boolean;
+  /** A rule or the built-in floor says that a person is asked; else nothing covers it. */
+  askedByRule: boolean;
+}
+
+/** Whether an allow takes a second act. The setting is about asks without warnings alone. */
+export function needsSecondAct(setting: ConfirmSetting | undefined, risk: AskRisk): boolean {
+  if (risk.warned || setting === undefined || setting === "always") return true;
+  return setting === "risky" && risk.askedByRule;
+}
 
 export interface Act {
   /** False for an event that a script made. */
@@ -21,6 +37,8 @@ export interface Act {
   modified?: boolean;
   /** Comes from a paste or a drop. */
   pasted?: boolean;
+  /** When the key or button was pressed. A busy screen handles it later, and nobody reads faster because of that. */
+  pressed_at?: number;
 }
 
 export type GuardEvent =
@@ -145,8 +163,12 @@ function refusalOfAct(state: GuardState, at: number, act: Act): Refusal | undefi
   if (state.ended) return "ended";
   if (!state.connected) return "not_connected";
   if (!state.focused) return "not_focused";
-  if (at < state.settledFrom + SETTLE_MS) return "too_soon";
+  if (pressTime(at, act) < state.settledFrom + SETTLE_MS) return "too_soon";
   return undefined;
+}
+
+function pressTime(at: number, { pressed_at }: Act): number {
+  return Math.min(at, pressed_at ?? at);
 }
 
 /** Why an allow is not possible now, whatever the act; screens show it beside a button that is off. */
@@ -167,15 +189,15 @@ function allow(state: GuardState, event: Extract<GuardEvent, { type: "allow" }>)
 
 function confirm(state: GuardState, event: Extract<GuardEvent, { type: "confirm" }>): [GuardState, Decision] {
   const { first } = state;
-  const reason = refusalOfAllow(state, event.at, event) ?? refusalOfSecond(first, event.at, event.place);
+  const reason = refusalOfAllow(state, event.at, event) ?? refusalOfSecond(first, event);
   if (reason !== undefined || first === undefined) return [state, { type: "refused", reason: reason ?? "not_asked" }];
   return [{ ...state, first: undefined }, decided("allow", state, event.at, first.option)];
 }
 
-function refusalOfSecond(first: GuardState["first"], at: number, place: string): Refusal | undefined {
+function refusalOfSecond(first: GuardState["first"], event: Extract<GuardEvent, { type: "confirm" }>): Refusal | undefined {
   if (first === undefined) return "not_asked";
-  if (at < first.at + PROMPT_MS) return "too_soon";
-  return place === first.place ? "same_place" : undefined;
+  if (pressTime(event.at, event) < first.at + PROMPT_MS) return "too_soon";
+  return event.place === first.place ? "same_place" : undefined;
 }
 
 function deny(state: GuardState, event: Extract<GuardEvent, { type: "deny" }>): [GuardState, Decision] {

@@ -115,7 +115,14 @@ function makeAlikeKey(row: Approval, agent: Agent | undefined): string | undefin
   return JSON.stringify([row.tool, row.input_digest, row.options, folder]);
 }
 
-const openId = computed(() => (currentRoute.value.screen === "inbox" ? currentRoute.value.askId : undefined));
+/** The item that is open above the composer of its agent. */
+export const inlineId = signal<string | undefined>(undefined);
+
+/** The item that is open, wherever. */
+export const openId = computed(() => {
+  const route = currentRoute.value;
+  return route.screen === "inbox" ? route.askId : route.screen === "agent" ? inlineId.value : undefined;
+});
 
 /** Changes only when the end of a "not now" passes, so that the list is not sorted again every second. */
 const laterClock = computed(() => {

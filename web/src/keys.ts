@@ -62,6 +62,7 @@ export const commandTable: readonly CommandRow[] = [
   { id: "ask.up", key: "PageUp", word: "Read back", where: "ask", repeats: true },
   { id: "confirm.yes", key: "y", others: ["Enter"], word: "Allow", where: "confirm" },
   { id: "confirm.no", key: "n", others: ["Escape"], word: "No", where: "confirm" },
+  { id: "agent.ask", key: "r", word: "Read and answer what it asks", where: "agent" },
   { id: "agent.compose", key: "i", others: ["Enter"], word: "Write a message", where: "agent" },
   { id: "agent.send", key: "Mod+Enter", word: "Send the message", where: "agent" },
   { id: "agent.interrupt", key: "Mod+.", word: "Interrupt the turn", where: "agent" },
@@ -117,6 +118,9 @@ export function useCommands(commands: Record<string, CommandHandler | undefined>
       commandsVersion.value++;
     };
   }, [ids]);
+  // Buttons show why a command cannot be run, and that may depend on what only the calling component knows.
+  const reasons = JSON.stringify(Object.values(commands).map((handler) => handler?.whyNot?.() ?? null));
+  useLayoutEffect(() => void commandsVersion.value++, [reasons]);
 }
 
 function addHandler(id: string, handler: CommandHandler): () => void {
@@ -212,7 +216,7 @@ function handleKey(event: KeyboardEvent): void {
   setChord(prefix ?? "");
   if (!row || (event.repeat && !row.repeats)) return;
   event.preventDefault();
-  runCommand(row.id, { trusted: event.isTrusted, repeat: event.repeat, composing: event.isComposing, place: `key:${key}` });
+  runCommand(row.id, { trusted: event.isTrusted, repeat: event.repeat, composing: event.isComposing, pressed_at: event.timeStamp, place: `key:${key}` });
 }
 
 /** Runs a command, or says why it cannot be run. */
@@ -227,7 +231,7 @@ export function runCommand(id: string, act: Act & { place: string }): void {
 /** The act that a click is. */
 export function clickAct(event: Event, place: string): Act & { place: string } {
   const { ctrlKey, altKey, metaKey } = event as MouseEvent;
-  return { trusted: event.isTrusted, modified: Boolean(ctrlKey || altKey || metaKey), place: `button:${place}` };
+  return { trusted: event.isTrusted, modified: Boolean(ctrlKey || altKey || metaKey), pressed_at: event.timeStamp, place: `button:${place}` };
 }
 
 /** Whether a key is neither part of the question for the second act nor a way to read on. */

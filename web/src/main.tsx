@@ -3,26 +3,24 @@ import { App } from "./app.tsx";
 import { startKeyboard } from "./keys.ts";
 import { applyPreferences } from "./preferences.ts";
 import { followHistory } from "./route.ts";
-import { startStore } from "./store.ts";
+import { preloadScreens } from "./parts/lazy_screen.tsx";
+import { hasSnapshot, startStore } from "./store.ts";
 import { scriptAddress, serviceWorkerAddress } from "./trusted_types.ts";
 import { startGuard } from "./guard_store.ts";
 import { startPageNotices } from "./page_notices.ts";
 import { startPresence } from "./presence.ts";
 import { watchPageVersion } from "./page_version.ts";
-import "./style/tokens.css";
-import "./style/base.css";
-import "./style/shell.css";
-import "./style/parts.css";
-import "./style/inbox.css";
-import "./style/ask.css";
-import "./style/screens.css";
-import "./style/agents.css";
-import "./style/agent.css";
-import "./style/diff.css";
-import "./style/settings.css";
-import "./style/timeline.css";
-import "./style/rules.css";
-import "./style/terminals.css";
+
+/** After the first screen was drawn and nothing else is to be done. */
+function whenIdle(run: () => void): void {
+  const stop = hasSnapshot.subscribe((has) => {
+    if (!has) return;
+    queueMicrotask(() => stop());
+    // Safari has no idle callbacks.
+    if ("requestIdleCallback" in globalThis) requestIdleCallback(run, { timeout: 5_000 });
+    else setTimeout(run, 1_000);
+  });
+}
 
 applyPreferences();
 followHistory();
@@ -37,6 +35,8 @@ const root = document.getElementById("app");
 // What stands there until the script runs.
 root?.replaceChildren();
 if (root) render(<App />, root);
+
+whenIdle(() => void preloadScreens());
 
 if ("serviceWorker" in navigator && isSecureContext) {
   // Without it the page works as well; only opening it without a network does not.

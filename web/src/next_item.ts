@@ -1,6 +1,6 @@
 // The next item that waits.
 
-import { type InboxItem, openItems } from "./inbox_items.ts";
+import { type InboxItem, openId, openItems } from "./inbox_items.ts";
 import { currentRoute, navigate } from "./route.ts";
 import { hostState } from "./store.ts";
 
@@ -12,16 +12,12 @@ export function itemAfter(items: InboxItem[], id: string | undefined, step: 1 | 
   return waiting[(index + step + waiting.length) % waiting.length];
 }
 
-function openId(): string | undefined {
-  return currentRoute.value.screen === "inbox" ? currentRoute.value.askId : undefined;
-}
-
 function open(item: InboxItem | undefined): void {
-  if (item) navigate({ screen: "inbox", askId: item.id }, openId() === undefined ? "push" : "replace");
+  if (item) navigate({ screen: "inbox", askId: item.id }, currentRoute.value.screen === "inbox" && openId.value !== undefined ? "replace" : "push");
 }
 
 export function openNext(step: 1 | -1 = 1): void {
-  open(itemAfter(openItems.value, openId(), step));
+  open(itemAfter(openItems.value, openId.value, step));
 }
 
 /** The folder that the worktrees of a project have in common. */
@@ -31,7 +27,7 @@ function projectOf(item: InboxItem): string | undefined {
 }
 
 export function openNextInProject(): void {
-  const current = openItems.value.find((item) => item.id === openId());
+  const current = openItems.value.find((item) => item.id === openId.value);
   const project = current && projectOf(current);
   open(itemAfter(openItems.value.filter((item) => projectOf(item) === project), current?.id));
 }

@@ -4,7 +4,7 @@ import { effect } from "@preact/signals";
 import { openCount } from "./inbox_items.ts";
 import { announce } from "./parts/live_region.tsx";
 import { preferences, setPreference } from "./preferences.ts";
-import { navigate } from "./route.ts";
+import { navigate, parseRoute } from "./route.ts";
 import { onHostEvent } from "./store.ts";
 import { askSummary } from "./inbox_items.ts";
 import { playTone } from "./sound.ts";
@@ -28,6 +28,11 @@ export function startPageNotices(): void {
     shown?.catch(() => undefined);
   });
   onHostEvent(tell);
+  // A click on a push message, for which the service worker has no window of its own.
+  navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+    const path = (data as { open?: unknown } | null)?.open;
+    if (typeof path === "string") navigate(parseRoute(path));
+  });
 }
 
 function tell(event: HostEvent): void {

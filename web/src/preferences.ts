@@ -1,70 +1,15 @@
-// What a person chose in this browser: theme, density, keys, notices. Kept in local storage and nowhere else.
+// The preferences of this browser as a signal.
 
 import { effect, signal } from "@preact/signals";
+import { loadPreferences, type Preferences, showLook, STORAGE_KEY, writeStored } from "./stored_preferences.ts";
 
-export type ThemeName = "system" | "light" | "dark" | "contrast";
-export type Density = "comfortable" | "compact";
-
-export interface Preferences {
-  theme: ThemeName;
-  density: Density;
-  /** Single letters act as commands. */
-  letterKeys: boolean;
-  /** Keys that were changed, by command id. */
-  changedKeys: Record<string, string>;
-  /** Texts of agents are shown formatted where that is possible. */
-  formatted: boolean;
-  notices: boolean;
-  sound: boolean;
-}
-
-const STORAGE_KEY = "countersign.preferences";
-
-const defaults: Preferences = {
-  theme: "system",
-  density: "comfortable",
-  letterKeys: true,
-  changedKeys: {},
-  formatted: false,
-  notices: false,
-  sound: false,
-};
-
-export const preferences = signal<Preferences>(load());
-
-function load(): Preferences {
-  return { ...defaults, ...(readStored(STORAGE_KEY) as Partial<Preferences> | undefined) };
-}
-
-/** What was stored under a key; nothing if it cannot be read. */
-export function readStored(key: string): unknown {
-  try {
-    const text = localStorage.getItem(key);
-    return text === null ? undefined : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Stores a value. A full or forbidden storage loses it, which costs a preference and nothing else. */
-export function writeStored(key: string, value: unknown): void {
-  try {
-    localStorage.setItem(key, JSON.stringify(value));
-  } catch {
-    return;
-  }
-}
+export const preferences = signal<Preferences>(loadPreferences());
 
 export function setPreference<Key extends keyof Preferences>(key: Key, value: Preferences[Key]): void {
   preferences.value = { ...preferences.value, [key]: value };
   writeStored(STORAGE_KEY, preferences.value);
 }
 
-/** Keeps the attributes that the style sheets look at. */
 export function applyPreferences(): void {
-  effect(() => {
-    const root = document.documentElement;
-    root.dataset.theme = preferences.value.theme;
-    root.dataset.density = preferences.value.density;
-  });
+  effect(() => showLook(preferences.value));
 }

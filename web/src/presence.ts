@@ -2,7 +2,7 @@
 
 import { effect } from "@preact/signals";
 import { guard } from "./guard_store.ts";
-import { currentRoute } from "./route.ts";
+import { openId } from "./inbox_items.ts";
 import { call, hostStatus, isLive } from "./store.ts";
 
 const REPEAT_MS = 20_000;
@@ -10,12 +10,11 @@ const REPEAT_MS = 20_000;
 export function startPresence(): void {
   effect(() => {
     const { focused } = guard.value;
-    const subject = currentRoute.value.screen === "inbox" ? currentRoute.value.askId : undefined;
+    const subject = openId.value;
     if (isLive.value) tell(focused, subject);
   });
   setInterval(() => {
-    const route = currentRoute.value;
-    if (guard.value.focused && isLive.value) tell(true, route.screen === "inbox" ? route.askId : undefined);
+    if (guard.value.focused && isLive.value) tell(true, openId.value);
   }, REPEAT_MS);
 }
 

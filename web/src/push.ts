@@ -1,6 +1,6 @@
 // Push messages to this browser: asks the browser for a subscription and gives it to the host.
 
-import { readStored, writeStored } from "./preferences.ts";
+import { readStored, writeStored } from "./stored_preferences.ts";
 import { call } from "./store.ts";
 
 const STORAGE_KEY = "countersign.push";

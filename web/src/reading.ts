@@ -91,7 +91,8 @@ class PartReader {
       setTimeout(this.schedule, 200);
       return;
     }
-    const parts = [...this.scroller.querySelectorAll("[data-read]")];
+    // What is folded is not part of what would run, and nobody could scroll to it.
+    const parts = [...this.scroller.querySelectorAll("[data-read]")].filter((part) => !part.closest("details:not([open])"));
     const view = this.scroller.getBoundingClientRect();
     for (const part of parts) this.lookAt(part, view);
     const done = parts.filter((part) => this.seen.get(part)?.whole).length;

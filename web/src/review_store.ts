@@ -1,7 +1,7 @@
 // Reviews in progress, kept in this browser by agent until they are sent.
 
 import { signal } from "@preact/signals";
-import { readStored, writeStored } from "./preferences.ts";
+import { readStored, writeStored } from "./stored_preferences.ts";
 import { emptyReview, type Review } from "./review.ts";
 
 const keyOf = (agentId: string) => `countersign.review.${agentId}`;

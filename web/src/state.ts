@@ -114,7 +114,8 @@ function putApproval(state: HostState, row: Approval): HostState {
 export function mergeBrief(known: Approval | undefined, row: Approval): Approval {
   if (!isBrief(row) || known === undefined || isBrief(known) || known.view === undefined) return row;
   const edited = row.view?.edited_summary === undefined ? {} : { edited_summary: row.view.edited_summary };
-  return { ...row, brief: undefined, input: known.input, view: { ...known.view, ...edited } };
+  const { brief: _brief, ...rest } = row;
+  return { ...rest, input: known.input, view: { ...known.view, ...edited } };
 }
 
 /** Whether most of what an ask says was left out of its row. */
@@ -173,7 +174,10 @@ function removeAgent(state: HostState, id: string | undefined): HostState {
   if (id === undefined) return state;
   const agents = new Map(state.agents);
   agents.delete(id);
-  return { ...state, agents };
+  // The host has no row of it any more.
+  const staleAgents = new Set(state.staleAgents);
+  staleAgents.delete(id);
+  return { ...state, agents, staleAgents };
 }
 
 function markAgent(state: HostState, id: string | undefined): HostState {

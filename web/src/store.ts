@@ -84,7 +84,7 @@ function takeSnapshot(snapshot: Parameters<typeof fromSnapshot>[0]): void {
 function queueEvent(event: HostEvent): void {
   waiting.push(event);
   // The first event is drawn at once; those that follow it closely are drawn together.
-  drawTimer ??= setTimeout(drawWaiting, waiting.length === 1 ? 0 : DRAW_EVERY_MS);
+  if (drawTimer === undefined) drawWaiting();
 }
 
 function drawWaiting(): void {

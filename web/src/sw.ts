@@ -1,6 +1,9 @@
-// The service worker: keeps the shell, so that the page opens without a network, and never anything of the API.
+// The service worker: keeps the shell, so that the page opens without a network, and never anything of the API; shows
+// push messages.
 //
 // A new shell takes over on the next open, not in the middle of a decision.
+
+import { noticeOfDenial, noticeOfPush, type NoticeTarget, type PushNotice } from "./push_notice.ts";
 
 declare const SHELL_FILES: string[];
 declare const SHELL_VERSION: string;
@@ -12,6 +15,23 @@ interface FetchEvent extends ExtendableEvent {
   request: Request;
   respondWith(response: Promise<Response>): void;
 }
+interface PushEvent extends ExtendableEvent {
+  data: { text(): string } | null;
+}
+interface NotificationEvent extends ExtendableEvent {
+  action: string;
+  notification: Notification & { data: NoticeTarget };
+}
+interface WindowClient {
+  focused: boolean;
+  focus(): Promise<WindowClient>;
+  postMessage(message: unknown): void;
+}
+declare const registration: ServiceWorkerRegistration;
+declare const clients: {
+  matchAll(options: { type: "window"; includeUncontrolled: boolean }): Promise<WindowClient[]>;
+  openWindow(path: string): Promise<unknown>;
+};
 
 const cacheName = `shell-${SHELL_VERSION}`;
 
@@ -56,4 +76,39 @@ async function loadPage(): Promise<Response> {
 /** Names carry a hash of the content, so a stored file is the right one. */
 async function loadFile(request: Request): Promise<Response> {
   return (await caches.match(request, { ignoreSearch: true })) ?? fetch(request);
+}
+
+addEventListener("push", (event) => {
+  const { data } = event as PushEvent;
+  (event as PushEvent).waitUntil(show(noticeOfPush(data?.text())));
+});
+
+addEventListener("notificationclick", (event) => {
+  const { action, notification } = event as NotificationEvent;
+  notification.close();
+  const { data: target, tag } = notification;
+  const denies = action === "deny" && target.denyPath !== undefined;
+  (event as NotificationEvent).waitUntil(denies ? deny(target, tag) : openPage(target.path));
+});
+
+function show({ title, options }: PushNotice): Promise<void> {
+  return registration.showNotification(title, options);
+}
+
+/** The address of the message denies its ask alone, and needs no login: none is sent along. */
+async function deny(target: NoticeTarget, tag: string): Promise<void> {
+  const reply = await fetch(target.denyPath ?? "", { method: "POST", credentials: "omit" }).catch(() => undefined);
+  await show(noticeOfDenial(target, reply?.ok === true, tag));
+}
+
+/** Shows a path in a page that is open already, so that what was typed there stays; else in a new one. */
+async function openPage(path: string): Promise<void> {
+  const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
+  const page = pages.find((other) => other.focused) ?? pages[0];
+  if (page === undefined) {
+    await clients.openWindow(path);
+    return;
+  }
+  page.postMessage({ open: path });
+  await page.focus();
 }

@@ -75,7 +75,13 @@ export function mergeEvents(known: readonly HostEvent[], added: readonly HostEve
 /** What happened. An ask is told by what would run: the host's message has only what the agent says about it. */
 export function eventText(event: HostEvent): string {
   const summary = event.kind === "approval.requested" ? (event.payload as Partial<Approval> | null)?.view?.summary : undefined;
-  return summary === undefined ? line(event.message) : `${line(event.agent_name ?? "somebody")} asks: ${summary}`;
+  if (summary !== undefined) return `${line(event.agent_name ?? "somebody")} asks: ${summary}`;
+  return event.kind === "agent.status_changed" ? line(withPlainState(event.message)) : line(event.message);
+}
+
+/** The record names states as the program does: `fix is WaitingForApproval`. */
+function withPlainState(message: string): string {
+  return message.replace(/ is ([A-Z]\w*)$/, (_, state: string) => ` is${state.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}`);
 }
 
 /** The ask or question that an event is about. */

@@ -1,6 +1,7 @@
 // A transcript as a list to draw: texts joined, tool calls with their results, turns with headings.
 //
-// Invariant: parts are added in the order of the record. What comes before is added by folding everything again.
+// Invariants: parts are added in the order of the record; an older page is put before what is there and changes none of
+// its texts, so that what a person reads keeps its place.
 
 import type { PlanStep, Time, TranscriptEntry, TranscriptPage } from "./wire_types.ts";
 
@@ -47,7 +48,7 @@ export type TranscriptItem =
 const TEXT_CHARS_MAX = 16_000;
 
 export class TranscriptFold {
-  readonly items: TranscriptItem[] = [];
+  items: TranscriptItem[] = [];
   private readonly tools = new Map<string, ToolItem>();
   private turn: TurnItem | undefined;
 
@@ -56,6 +57,32 @@ export class TranscriptFold {
       const base = { key: `${part.sequence}.${index}`, turn: part.turn, at: part.timestamp, sequence: part.sequence };
       this.addEntry(entry, base);
     });
+  }
+
+  /** Puts an older page before what is there. Calls that began on it take the results that are known already. */
+  prepend(parts: readonly TranscriptPart[]): void {
+    const older = foldParts(parts);
+    const [heading] = this.items;
+    const begun = heading?.kind === "turn" && older.turn?.turn === heading.turn ? older.turn : undefined;
+    const joined = new Set<TranscriptItem>(begun && heading ? [heading] : []);
+    for (const [id, item] of this.tools) {
+      const call = older.tools.get(id);
+      if (!call) continue;
+      Object.assign(call, { status: item.status ?? call.status, result: item.result ?? call.result });
+      joined.add(item);
+    }
+    for (const [id, item] of older.tools) this.tools.set(id, item);
+    this.items = [...older.items, ...this.items.filter((item) => !joined.has(item))];
+    this.turn = this.turn === heading ? begun ?? this.turn : this.turn;
+    this.countEntries();
+  }
+
+  private countEntries(): void {
+    let heading: TurnItem | undefined;
+    for (const item of this.items) {
+      if (item.kind === "turn") (heading = item).count = 0;
+      else if (heading) heading.count++;
+    }
   }
 
   private addEntry(entry: TranscriptEntry, base: ItemBase): void {

@@ -6,7 +6,10 @@
 import type { ErrorData, HostEvent, MethodName, Params, Result, Snapshot } from "./wire_types.ts";
 
 const RETRY_MIN_MS = 50;
-const RETRY_MAX_MS = 5_000;
+/** A host that restarts is back within a second of being there; one that stays away is asked for less often. */
+const RETRY_MAX_MS = 700;
+const LONG_RETRY_MS = 5_000;
+const LONG_LOSS_MS = 60_000;
 /** A socket that was out of sight for longer may be dead although it says that it is open. */
 const HIDDEN_MAX_MS = 30_000;
 const PING_EVERY_MS = 15_000;
@@ -69,6 +72,7 @@ export class HostLink {
   private pending = new Map<number, PendingCall>();
   private nextId = 1;
   private retryMs = RETRY_MIN_MS;
+  private lostAt = Date.now();
   private retryTimer?: ReturnType<typeof setTimeout>;
   private pingTimer?: ReturnType<typeof setInterval>;
   private hiddenAt?: number;
@@ -199,10 +203,12 @@ export class HostLink {
   private lose(state: LinkState = "lost"): void {
     this.drop();
     if (this.closed) return;
+    if (this.state === "live") this.lostAt = Date.now();
     this.setState(state);
     clearTimeout(this.retryTimer);
     this.retryTimer = setTimeout(() => this.connect(), this.retryMs);
-    this.retryMs = Math.min(this.retryMs * 2, RETRY_MAX_MS);
+    const isLong = state === "unauthorized" || Date.now() - this.lostAt > LONG_LOSS_MS;
+    this.retryMs = Math.min(this.retryMs * 2, isLong ? LONG_RETRY_MS : RETRY_MAX_MS);
   }
 
   private drop(): void {

@@ -26,6 +26,14 @@ export interface RulesResult {
   untrusted: string[];
 }
 
+/** A rule file whose allows do not apply until a person trusts it. */
+export interface UntrustedRules {
+  file: string;
+  /** Of the text, in hexadecimal: only this text is trusted. */
+  digest: string;
+  text: string;
+}
+
 export interface NewRule {
   rule: string;
   effect?: Effect;
@@ -61,6 +69,7 @@ export interface AdminMethods {
   "host.rules": [{ cwd?: string }, RulesResult];
   "host.add_rule": [NewRule, { grant: Grant; settled: number; warnings?: string[] }];
   "host.remove_rule": [{ id: string }, Grant];
+  "host.untrusted_rules": [{ cwd?: string }, UntrustedRules[]];
   "host.trust_rules": [{ file: string; digest: string }, unknown];
   "host.check_rules": [
     { tool: string; input?: unknown; cwd?: string; agent_id?: string },

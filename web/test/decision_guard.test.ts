@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Decision, type GuardEvent, newGuard, PROMPT_MS, SETTLE_MS, step } from "../src/decision_guard.ts";
+import { type Decision, type GuardEvent, needsSecondAct, newGuard, PROMPT_MS, SETTLE_MS, step } from "../src/decision_guard.ts";
+import type { ConfirmSetting } from "../src/wire_types.ts";
 import file from "./guard_cases.json";
 
 type CaseEvent = GuardEvent & { expect?: Decision };
@@ -15,6 +16,11 @@ for (const { name, events } of file.cases) {
     }
   });
 }
+
+test("a second act is needed as the shared table says", () => {
+  const found = file.second_act.map((row) => ({ ...row, needed: needsSecondAct(row.setting as ConfirmSetting, { warned: row.warned, askedByRule: row.asked_by_rule }) }));
+  assert.deepEqual(found, file.second_act);
+});
 
 test("the times are those of the shared cases", () => {
   assert.deepEqual([SETTLE_MS, PROMPT_MS], [file.settle_ms, file.prompt_ms]);
@@ -31,7 +37,7 @@ function randomNumbers(seed: number): (below: number) => number {
 
 function randomEvent(random: (below: number) => number, at: number): GuardEvent {
   const place = ["key:a", "key:y", "button:allow"][random(3)] ?? "";
-  const act = { at, place, repeat: random(4) === 0, trusted: random(6) > 0, modified: random(6) === 0 };
+  const act = { at, place, repeat: random(4) === 0, trusted: random(6) > 0, modified: random(6) === 0, pressed_at: at - random(300) };
   const subject = ["a", "b"][random(2)] ?? "";
   const events: GuardEvent[] = [
     { type: "show", at, subject, version: String(random(2)), confirm: true },

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeLate, describeMany, describeRefusal } from "../src/answers.ts";
-import { approvingOption, canDeny, editableCommand, needsConfirm, ruleSource, whyIncomplete } from "../src/ask_facts.ts";
+import { approvingOption, canDeny, editableCommand, riskOf, ruleSource, whyIncomplete } from "../src/ask_facts.ts";
 import { answerOf } from "../src/choices.ts";
 import { numberLines } from "../src/parts/diff_view.tsx";
 import { expiryOf } from "../src/parts/remember_form.tsx";
 import { swipeOf } from "../src/parts/swipe.ts";
 import { addSpan, coversAll } from "../src/reading.ts";
 import { countdown, shortSpan } from "../src/text.ts";
-import type { Approval, ChoiceQuestion } from "../src/wire_types.ts";
+import type { Approval, ChoiceQuestion, HostRule, VerdictPart } from "../src/wire_types.ts";
 
 function ask(changes: Partial<Approval>): Approval {
   return { action: "ls", created_at: "", id: "a", options: ["approve", "deny"], sequence: 1, state: "pending", ...changes };
@@ -47,12 +47,15 @@ test("only an ask that is shown whole counts as complete", () => {
   assert.ok(whyIncomplete(ask({ view, brief: true })));
 });
 
-test("a second act is needed by setting and by warnings", () => {
-  const plain = ask({ view });
-  const risky = ask({ view: { ...view, warnings: ["hidden"] } });
-  const rows = [undefined, "always", "risky", "never"] as const;
-  assert.deepEqual(rows.map((setting) => [needsConfirm(plain, setting), needsConfirm(risky, setting)]), [[true, true], [true, true], [false, true], [false, false]]);
-  assert.equal(needsConfirm(ask({}), "risky"), true);
+test("what makes an ask risky is read from its row, and what is not known counts as a warning", () => {
+  const part: VerdictPart = { effect: "ask", kind: "command", subject: "ls" };
+  const judged = (changes: Partial<VerdictPart>) => ask({ view, verdict: { effect: "ask", parts: [{ ...part, ...changes }] } });
+  const rule: HostRule = { effect: "ask", rule: "Bash(ls)", source: "rules.toml" };
+  const rows = [ask({ view }), judged({}), judged({ floor: true }), judged({ rule }), ask({ view: { ...view, warnings: ["hidden"] } }), ask({})];
+  assert.deepEqual(rows.map(riskOf), [
+    { warned: false, askedByRule: false }, { warned: false, askedByRule: false }, { warned: false, askedByRule: true },
+    { warned: false, askedByRule: true }, { warned: true, askedByRule: false }, { warned: true, askedByRule: false },
+  ]);
 });
 
 test("a command is edited only where nothing of the input is lost", () => {

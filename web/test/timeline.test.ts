@@ -39,4 +39,5 @@ test("an ask is told by what would run", () => {
   const payload = { view: { summary: "Bash: git push" } };
   assert.equal(eventText(event(1, "approval.requested", { agent_name: "fix", message: "Approval requested: nothing much", payload })), "fix asks: Bash: git push");
   assert.equal(eventText(event(1, "approval.requested", { message: "Approval requested: a" })), "Approval requested: a");
+  assert.equal(eventText(event(1, "agent.status_changed", { message: "fix is WaitingForApproval" })), "fix is waiting for approval");
 });

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { sendMessage } from "../agent_actions.ts";
 import { type CommandHandler, useCommands } from "../keys.ts";
-import { readStored, writeStored } from "../preferences.ts";
+import { readStored, writeStored } from "../stored_preferences.ts";
 import { afterSending, digestOf, fileDigest, outdatedComments, type ReviewComment, reviewMessage, sinceReview } from "../review.ts";
 import { changeReview, reviewOf } from "../review_store.ts";
 import { call, canDecide, onHostEvent } from "../store.ts";

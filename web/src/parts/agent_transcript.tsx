@@ -5,16 +5,19 @@ import { preferences } from "../preferences.ts";
 import { type CommandHandler, useCommands } from "../keys.ts";
 import { call, hostState, isLive } from "../store.ts";
 import { plural } from "../text.ts";
-import { countAfter, shownItems, type TranscriptItem } from "../transcript.ts";
+import { countAfter, lineCount, shownItems, type TranscriptItem } from "../transcript.ts";
 import { TranscriptFeed } from "../transcript_feed.ts";
 import type { Agent, Approval } from "../wire_types.ts";
-import { AskBar, Composer, focusComposer } from "./composer.tsx";
+import { AskBar } from "./ask_bar.tsx";
+import { Composer, focusComposer } from "./composer.tsx";
 import { EndList, type EndListControl } from "./end_list.tsx";
 import { PlanView, type TranscriptLook, TranscriptRow } from "./transcript_row.tsx";
 import { useLoaded } from "./use_loaded.ts";
 
 const ASKS_MAX = 200;
-const ROW_PIXELS = 44;
+const ROW_PIXELS = 36;
+const LINE_PIXELS = 21;
+const LINE_CHARS = 110;
 
 export function AgentTranscript({ agent }: { agent: Agent }) {
   const feed = useFeed(agent.id);
@@ -24,7 +27,7 @@ export function AgentTranscript({ agent }: { agent: Agent }) {
   const [formatted, setFormatted] = useState(preferences.value.formatted);
   const [foldedTurns, setFolded] = useState<ReadonlySet<number>>(new Set());
   const [openedKeys, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const asks = useAsks(agent.id);
+  const asks = useAsks(agent.id, feed.loaded.value);
   const version = feed.version.value;
   const items = useMemo(() => shownItems(feed.items, foldedTurns), [feed, version, foldedTurns]);
   const lastSequence = feed.items.at(-1)?.sequence ?? 0;
@@ -48,7 +51,7 @@ export function AgentTranscript({ agent }: { agent: Agent }) {
         {feed.error.value && <p class="notice bad" role="alert">{feed.error.value}</p>}
         {items.length === 0 ? <p class="empty muted">{feed.loaded.value ? "Nothing was said yet." : feed.error.value ? "" : "Loading…"}</p> : (
           <EndList
-            count={items.length} estimate={ROW_PIXELS} label="Transcript" control={control} onEnd={setAtEnd}
+            count={items.length} estimate={(index) => rowPixels(items[index])} label="Transcript" control={control} onEnd={setAtEnd}
             onNearStart={() => void feed.loadOlder()} keyOf={(index) => items[index]?.key ?? ""}
             render={(index) => <TranscriptRow item={items[index]} look={look} />}
           />
@@ -64,6 +67,12 @@ export function AgentTranscript({ agent }: { agent: Agent }) {
   );
 }
 
+/** About how high an entry is: a list that takes a text of a hundred lines for one draws a hundred times too much. */
+function rowPixels(item: TranscriptItem | undefined): number {
+  if (item?.kind !== "assistant" && item?.kind !== "user") return ROW_PIXELS;
+  return ROW_PIXELS + LINE_PIXELS * Math.max(lineCount(item.text) - 1, Math.floor(item.text.length / LINE_CHARS));
+}
+
 function useFeed(agentId: string): TranscriptFeed {
   const feed = useMemo(() => new TranscriptFeed(agentId), [agentId]);
   useEffect(() => () => feed.close(), [feed]);
@@ -74,9 +83,13 @@ function useFeed(agentId: string): TranscriptFeed {
   return feed;
 }
 
-/** The asks of an agent by its tool calls: those that ended before, and those that events told of since. */
-function useAsks(agentId: string): ReadonlyMap<string, Approval> {
-  const earlier = useLoaded(`asks-${agentId}`, () => call("host.approvals", { agent_id: agentId, status: "all", limit: ASKS_MAX }));
+/**
+ * The asks of an agent by its tool calls: those that ended before, and those that events told of since. They are
+ * fetched after the transcript, which is what a person waits for.
+ */
+function useAsks(agentId: string, ready: boolean): ReadonlyMap<string, Approval> {
+  const fetchEarlier = () => call("host.approvals", { agent_id: agentId, status: "all", limit: ASKS_MAX });
+  const earlier = useLoaded(ready ? `asks-${agentId}` : "", () => (ready ? fetchEarlier() : Promise.resolve([])));
   const { approvals } = hostState.value;
   return useMemo(() => {
     const rows = [...(earlier.data ?? []), ...[...approvals.values()].filter((row) => row.agent_id === agentId)];

@@ -2,15 +2,16 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { answerAsk, type AnswerOutcome } from "../answers.ts";
-import type { Act, Decision } from "../decision_guard.ts";
+import { riskOf } from "../ask_facts.ts";
+import { type Act, type Decision, needsSecondAct } from "../decision_guard.ts";
 import { refusalText, tellGuard } from "../guard_store.ts";
 import { openItems } from "../inbox_items.ts";
 import { isOtherKey, keyNotice } from "../keys.ts";
-import { navigate } from "../route.ts";
 import { hostStatus } from "../store.ts";
 import { askerName } from "../text.ts";
 import { line } from "../visible.ts";
 import type { Approval, Resolution } from "../wire_types.ts";
+import { useItemPlace } from "./item_place.ts";
 import { showToast } from "./toasts.tsx";
 
 export type AnswerForm = "remember" | "edit" | "deny_words" | "allow_words" | "options" | "alike";
@@ -52,6 +53,7 @@ export function useAnswering(row: Approval): Answering {
   const [outcome, setOutcome] = useState<AnswerOutcome | undefined>(undefined);
   const [unsentText, setUnsentText] = useState<string | undefined>(undefined);
   const isSending = useRef(false);
+  const place = useItemPlace();
 
   useEffect(() => {
     if (mode.type !== "confirm") return undefined;
@@ -74,7 +76,10 @@ export function useAnswering(row: Approval): Answering {
     const result = await answerAsk(row, { ...resolution, considered_ms: considered });
     isSending.current = false;
     setMode({ type: "reading" });
-    if (result.type === "taken") return leaveAnswered(row, resolution);
+    if (result.type === "taken") {
+      showToast({ tone: "good", text: takenText(row, resolution) });
+      return place.onAnswered(itemAfterAnswer(row.id));
+    }
     setOutcome(result);
     setUnsentText(resolution.message);
   };
@@ -114,17 +119,20 @@ export function secondAct(act: PlacedAct): Decision {
   return tellGuard({ type: "allow", ...act, place: "form", form: true });
 }
 
-/** Goes on to the item after the one that was answered. */
-function leaveAnswered(row: Approval, resolution: Resolution): void {
-  const items = openItems.value.filter((item) => item.kind !== "note" && item.section === "waiting");
-  const index = items.findIndex((item) => item.id === row.id);
-  const others = [...items.slice(index + 1), ...items.slice(0, Math.max(index, 0))].filter((item) => !item.ended);
+function takenText(row: Approval, resolution: Resolution): string {
   const saved = resolution.remember ? ", and it was remembered" : "";
-  showToast({ tone: "good", text: `${askerName(row)}: sent “${line(resolution.resolution)}”${saved}.` });
-  const next = others[0];
-  navigate(next ? { screen: "inbox", askId: next.id } : { screen: "inbox" }, "replace");
+  return `${askerName(row)}: sent “${line(resolution.resolution)}”${saved}.`;
 }
 
-export function confirmSetting() {
-  return hostStatus.value?.decide_confirm;
+/** The item that waits after the one that was answered. */
+function itemAfterAnswer(id: string): string | undefined {
+  const items = openItems.value.filter((item) => item.kind !== "note" && item.section === "waiting");
+  const index = items.findIndex((item) => item.id === id);
+  const others = [...items.slice(index + 1), ...items.slice(0, Math.max(index, 0))].filter((item) => !item.ended);
+  return others[0]?.id;
+}
+
+/** Whether an allow of it takes a second act, by what the host is set to and what it warns of. */
+export function needsConfirm(row: Approval): boolean {
+  return needsSecondAct(hostStatus.value?.decide_confirm, riskOf(row));
 }

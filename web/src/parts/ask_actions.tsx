@@ -1,13 +1,12 @@
 // The acts that answer an ask, and the question for the second act.
 
 import { useEffect, useRef } from "preact/hooks";
-import { needsConfirm } from "../ask_facts.ts";
 import { askSummary } from "../inbox_items.ts";
 import { commandsVersion, handlerOf } from "../keys.ts";
 import type { ReadingProgress } from "../reading.ts";
 import { askerName } from "../text.ts";
 import type { Approval } from "../wire_types.ts";
-import { type Answering, confirmSetting } from "./answering.ts";
+import { type Answering, needsConfirm } from "./answering.ts";
 import { CommandButton } from "./command_button.tsx";
 import { announce } from "./live_region.tsx";
 import { Deadline } from "./outcome.tsx";
@@ -29,7 +28,7 @@ export function AskActions({ row, alike, answering, progress }: AskActionsProps)
       <div class="actions" inert={confirming}>
         {!asksPeople && (
           <CommandButton id="ask.allow" class={progress.whole ? "good approve" : "approve unread"}>
-            {answering.mode.type === "sending" ? "Sending…" : progress.whole ? (needsConfirm(row, confirmSetting()) ? "Approve…" : "Approve") : "Read to the end to approve"}
+            {answering.mode.type === "sending" ? "Sending…" : progress.whole ? (needsConfirm(row) ? "Approve…" : "Approve") : "Read to the end to approve"}
           </CommandButton>
         )}
         {!asksPeople && <CommandButton id="ask.remember">Remember…</CommandButton>}

@@ -42,7 +42,7 @@ function WordsForm({ row, answering, effect }: FormProps & { effect: "allow" | "
   const approving = approvingOption(row);
   const send = (event: MouseEvent | KeyboardEvent, place: string) => {
     const message = text.trim();
-    const act = { trusted: event.isTrusted, place };
+    const act = { trusted: event.isTrusted, pressed_at: event.timeStamp, place };
     const sent = effect === "deny"
       ? answering.deny(act, { resolution: "deny", message })
       : "option" in approving && answering.confirm(act, { resolution: approving.option, message });
@@ -70,7 +70,7 @@ function WordsForm({ row, answering, effect }: FormProps & { effect: "allow" | "
 
 /** What the button of a form lets run, so that it can be read beside it. */
 function WhatIsAllowed({ row }: { row: Approval }) {
-  return <pre class="code-box">{row.view?.command ?? row.view?.summary ?? line(row.action)}</pre>;
+  return <pre class="code-box" tabIndex={0}>{row.view?.command ?? row.view?.summary ?? line(row.action)}</pre>;
 }
 
 function EditForm({ row, answering }: FormProps) {

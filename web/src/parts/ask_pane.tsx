@@ -1,7 +1,7 @@
 // One ask: its content, and the acts that answer it.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { approvingOption, canDeny, contentVersion, editableCommand, exactInput, needsConfirm, otherOptions, whyIncomplete } from "../ask_facts.ts";
+import { approvingOption, canDeny, contentVersion, editableCommand, exactInput, otherOptions, whyIncomplete } from "../ask_facts.ts";
 import { tellGuard } from "../guard_store.ts";
 import type { InboxItem } from "../inbox_items.ts";
 import { type CommandHandler, useCommands } from "../keys.ts";
@@ -10,15 +10,15 @@ import { navigate } from "../route.ts";
 import { isBrief } from "../state.ts";
 import { canDecide, isLive, loadApproval, storeError } from "../store.ts";
 import type { Approval } from "../wire_types.ts";
-import { type Answering, confirmSetting, useAnswering } from "./answering.ts";
+import { type Answering, needsConfirm, useAnswering } from "./answering.ts";
 import { AskActions } from "./ask_actions.tsx";
 import { AskContent } from "./ask_content.tsx";
 import { AskForms } from "./ask_forms.tsx";
 import { ItemHead } from "./item_head.tsx";
+import { useItemPlace } from "./item_place.ts";
 import { ChoiceForm } from "./choice_form.tsx";
 import { AskEnd, OutcomeNotice } from "./outcome.tsx";
 import { useSwipe } from "./swipe.ts";
-import { openNext } from "../next_item.ts";
 
 export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> }) {
   const { row } = item;
@@ -28,7 +28,8 @@ export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> })
   const answering = useAnswering(row);
   const progress = useReading(scroller, version, () => tellGuard({ type: "seen" }));
   useGuard(row, version);
-  useSwipe(scroller, (direction) => (direction === "right" ? navigate({ screen: "inbox" }) : openNext()));
+  const place = useItemPlace();
+  useSwipe(scroller, (direction) => (direction === "right" ? place.onBack() : place.onNext()));
   useEffect(() => {
     if (isBrief(row) && isLive.value) void loadApproval(row.id).catch(() => undefined);
   }, [isBrief(row), row.id, isLive.value]);
@@ -53,7 +54,7 @@ export function AskPane({ item }: { item: Extract<InboxItem, { kind: "ask" }> })
 
 /** Tells the guard what is shown, and when it is not any more. */
 function useGuard(row: Approval, version: string): void {
-  const confirm = needsConfirm(row, confirmSetting());
+  const confirm = needsConfirm(row);
   useEffect(() => {
     tellGuard({ type: "show", subject: row.id, version, confirm });
     if (row.state !== "pending") tellGuard({ type: "ended" });

@@ -1,13 +1,9 @@
-// Writes to an agent. Above it stands what the agent asks.
+// Writes to an agent.
 
 import { sendMessage } from "../agent_actions.ts";
 import { hasEnded } from "../agent_facts.ts";
-import { RouteLink } from "../app.tsx";
-import { askSummary } from "../inbox_items.ts";
 import { useCommands } from "../keys.ts";
-import { isOpen } from "../state.ts";
-import { canDecide, clock, hostState, isLive } from "../store.ts";
-import { age, plural } from "../text.ts";
+import { canDecide, isLive } from "../store.ts";
 import { line } from "../visible.ts";
 import type { Agent } from "../wire_types.ts";
 import { CommandButton } from "./command_button.tsx";
@@ -61,23 +57,4 @@ function placeholderOf(agent: Agent): string {
 function whyClosed(agent: Agent): string {
   if (!canDecide.value) return "An observer can look, not write.";
   return agent.managed ? "It is archived: restore it to write to it." : "The host does not run this agent, so no message can reach it.";
-}
-
-/** What it asks, with the way to where it is answered: an answer is given only where the whole of it is shown. */
-export function AskBar({ agent }: { agent: Agent }) {
-  const { approvals, questions } = hostState.value;
-  const asks = [...approvals.values()].filter((row) => row.agent_id === agent.id && isOpen(row)).sort((a, b) => a.sequence - b.sequence);
-  const open = [...questions.values()].filter((row) => row.agent_id === agent.id && row.state === "pending");
-  const first = asks[0] ?? open[0];
-  if (!first) return null;
-  const summary = "options" in first ? askSummary(first) : line(first.question);
-  const others = asks.length + open.length - 1;
-  return (
-    <p class="ask-bar">
-      <span class="accent nowrap">{"options" in first ? "◐ it asks" : "? it asks"}</span>
-      <code class="grow ellipsis">{summary}</code>
-      <span class="muted small nowrap">{age(first.created_at, clock.value)}{others > 0 && ` · ${plural(others, "more", "more")}`}</span>
-      <RouteLink class="button" route={{ screen: "inbox", askId: first.id }}>Open</RouteLink>
-    </p>
-  );
 }

@@ -1,9 +1,8 @@
 // A long list that is read from its end: it follows what is added while its end is in view, and stays where it is read
-// otherwise. Only the rows in view are in the document.
+// otherwise.
 
-import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
-import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
+import { useEffect, useRef } from "preact/hooks";
+import { type RowsSource, useVirtualRows, VirtualRows } from "./virtual_rows.tsx";
 
 export interface EndListControl {
   scrollToEnd(): void;
@@ -12,12 +11,8 @@ export interface EndListControl {
   firstInView(): number;
 }
 
-interface EndListProps {
-  count: number;
-  estimate: number;
+interface EndListProps extends RowsSource {
   label: string;
-  keyOf(index: number): string;
-  render(index: number): ComponentChildren;
   /** Told whenever the end comes into view or leaves it. */
   onEnd(atEnd: boolean): void;
   /** Told when the beginning is near. */
@@ -28,34 +23,34 @@ interface EndListProps {
 const END_PIXELS = 32;
 const START_PIXELS = 600;
 
-export function EndList({ count, estimate, label, keyOf, render, onEnd, onNearStart, control }: EndListProps) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const [, redraw] = useReducer((version: number) => version + 1, 0);
-  const virtualizer = useRef<Virtualizer<HTMLDivElement, HTMLElement> | undefined>(undefined);
-  const atEnd = useRef(true);
-  const options = {
-    count,
-    overscan: 10,
-    estimateSize: () => estimate,
-    getItemKey: keyOf,
-    getScrollElement: () => scroller.current,
-    observeElementRect,
-    observeElementOffset,
-    scrollToFn: elementScroll,
-    anchorTo: "end" as const,
+export function EndList({ label, onEnd, onNearStart, control, ...source }: EndListProps) {
+  const [scroller, rows] = useVirtualRows(source, {
+    anchorTo: "end",
     followOnAppend: true,
     scrollEndThreshold: END_PIXELS,
-    onChange: () => redraw(undefined),
-  };
-  virtualizer.current ??= new Virtualizer(options);
-  const rows = virtualizer.current;
-  rows.setOptions(options);
-  useLayoutEffect(() => rows._didMount(), []);
-  useLayoutEffect(() => rows._willUpdate());
-  const hasRows = count > 0;
+    // The rows at the end are the first that are drawn.
+    initialOffset: () => Math.max(0, totalEstimate(source) - innerHeight),
+  });
+  const atEnd = useRef(true);
+  const hasRows = source.count > 0;
   useEffect(() => {
     if (hasRows) rows.scrollToEnd();
   }, [hasRows]);
+  useEffect(() => {
+    const element = scroller.current;
+    // A list that is hardly longer than its window cannot be scrolled towards its beginning.
+    if (element && element.scrollHeight <= element.clientHeight + START_PIXELS) onNearStart();
+  }, [source.count]);
+  useEffect(() => {
+    const element = scroller.current;
+    if (!element) return undefined;
+    // What opens below the list makes it shorter, and its end stays in view.
+    const observer = new ResizeObserver(() => {
+      if (atEnd.current) rows.scrollToEnd();
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
   control.current = {
     scrollToEnd: () => rows.scrollToEnd(),
     scrollToIndex: (index) => rows.scrollToIndex(index, { align: "start" }),
@@ -70,16 +65,13 @@ export function EndList({ count, estimate, label, keyOf, render, onEnd, onNearSt
   };
   return (
     <div ref={scroller} class="virtual-list end-list" role="log" aria-live="off" aria-label={label} tabIndex={0} onScroll={look}>
-      <div class="virtual-space" style={{ height: `${rows.getTotalSize()}px` }}>
-        {rows.getVirtualItems().map((item) => (
-          <div
-            key={item.key as string} class="virtual-row" data-index={item.index}
-            ref={(element) => rows.measureElement(element)} style={{ transform: `translateY(${item.start}px)` }}
-          >
-            {render(item.index)}
-          </div>
-        ))}
-      </div>
+      <VirtualRows rows={rows} render={source.render} />
     </div>
   );
+}
+
+function totalEstimate({ count, estimate }: RowsSource): number {
+  let total = 0;
+  for (let index = 0; index < count; index++) total += estimate(index);
+  return total;
 }

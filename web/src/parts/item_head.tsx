@@ -1,19 +1,20 @@
 // The head of an open item: who asks, where, since when, and the way back on a phone.
 
 import { type InboxItem, openItems } from "../inbox_items.ts";
-import { navigate } from "../route.ts";
 import { clock, hostState } from "../store.ts";
 import { agoText, folderName, hueOf } from "../text.ts";
 import { line } from "../visible.ts";
+import { useItemPlace } from "./item_place.ts";
 import { Icon } from "./icon.tsx";
 import { paletteOpen } from "./palette.tsx";
 
 export function ItemHead({ item }: { item: InboxItem }) {
   const waiting = openItems.value.filter((other) => other.section === "waiting");
   const index = waiting.findIndex((other) => other.id === item.id);
+  const place = useItemPlace();
   return (
     <header class="item-head-line">
-      <button class="plain back-button" aria-label="Back to the inbox" onClick={() => navigate({ screen: "inbox" })}><Icon name="back" /></button>
+      <button class="plain back-button" aria-label="Back" onClick={place.onBack}><Icon name="back" /></button>
       <span class="agent-dot" style={{ background: `hsl(${hueOf(item.agentId ?? item.asker)} 60% 50%)` }} aria-hidden="true" />
       <div class="grow">
         <h2 class="ellipsis">{titleOf(item)}</h2>

@@ -3,18 +3,25 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
+const loaders: (() => Promise<void>)[] = [];
+
+/** Loads the code of all screens before one is opened. What fails is tried again when it is. */
+export async function preloadScreens(): Promise<void> {
+  await Promise.allSettled(loaders.map((load) => load()));
+}
+
 /** A component that loads another one and then draws it. */
 export function lazyScreen<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
   let loaded: ComponentType<Props> | undefined;
+  const ensureLoaded = async () => {
+    loaded ??= await load();
+  };
+  loaders.push(ensureLoaded);
   return function LazyScreen(props: Props) {
     const [failed, setFailed] = useState(false);
     const [, setVersion] = useState(0);
     useEffect(() => {
-      if (loaded) return;
-      load().then((component) => {
-        loaded = component;
-        setVersion(1);
-      }, () => setFailed(true));
+      if (!loaded) ensureLoaded().then(() => setVersion(1), () => setFailed(true));
     }, []);
     if (loaded) {
       const Loaded = loaded;

@@ -6,17 +6,16 @@ import { tellGuard } from "../guard_store.ts";
 import type { InboxItem } from "../inbox_items.ts";
 import { clickAct, useCommands } from "../keys.ts";
 import { useReading } from "../reading.ts";
-import { navigate } from "../route.ts";
 import { canDecide, isLive } from "../store.ts";
 import { block, line } from "../visible.ts";
 import { isAccepted, type PlacedAct } from "./answering.ts";
 import { clearDraft, useDraft } from "./draft.ts";
 import { ItemHead } from "./item_head.tsx";
+import { useItemPlace } from "./item_place.ts";
 import { LongText } from "./long_text.tsx";
 import { Deadline, OutcomeNotice, QuestionEnded } from "./outcome.tsx";
 import { useSwipe } from "./swipe.ts";
 import { showToast } from "./toasts.tsx";
-import { openNext } from "../next_item.ts";
 
 export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "question" }> }) {
   const { row } = item;
@@ -31,7 +30,8 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
     if (item.ended) tellGuard({ type: "ended" });
   }, [row.id, row.question, item.ended]);
   useEffect(() => () => void tellGuard({ type: "hide" }), []);
-  useSwipe(scroller, (direction) => (direction === "right" ? navigate({ screen: "inbox" }) : openNext()));
+  const place = useItemPlace();
+  useSwipe(scroller, (direction) => (direction === "right" ? place.onBack() : place.onNext()));
   useCommands({ "ask.reply": item.ended ? undefined : { run: () => box.current?.focus() } });
 
   const send = async (act: PlacedAct) => {
@@ -44,7 +44,7 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
     if (result.type !== "taken") return;
     clearDraft(row.id);
     showToast({ tone: "good", text: `Answered ${item.asker}.` });
-    navigate({ screen: "inbox" }, "replace");
+    place.onAnswered(undefined);
   };
   const canSend = draft.trim() !== "" && !isSending && isLive.value && canDecide.value;
   return (
@@ -68,7 +68,7 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
             onKeyDown={(event) => {
               // The chord is meant for sending text, so its modifier does not speak against it.
               const isSendChord = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat;
-              if (isSendChord && canSend) void send({ trusted: event.isTrusted, place: "key:Mod+Enter" });
+              if (isSendChord && canSend) void send({ trusted: event.isTrusted, pressed_at: event.timeStamp, place: "key:Mod+Enter" });
             }}
           />
           <div class="actions">

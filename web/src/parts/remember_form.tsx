@@ -38,6 +38,7 @@ export function RememberForm({ row, answering }: FormProps) {
   const [uses, setUses] = useState("");
   useEffect(() => void suggest(row).then(setDrafts), [row.id]);
   const rules = Array.isArray(drafts) ? drafts.filter((draft) => draft.chosen && draft.rule.trim()) : [];
+  const hasDrafts = Array.isArray(drafts) && drafts.length > 0;
   const approving = approvingOption(row);
   const save = (event: MouseEvent) => {
     if ("why" in approving) return;
@@ -55,17 +56,21 @@ export function RememberForm({ row, answering }: FormProps) {
   };
   return (
     <Dialog title="Allow, and remember it" wide onClose={() => answering.cancel()}>
-      <pre class="code-box">{row.view?.command ?? row.view?.summary ?? line(row.action)}</pre>
+      <pre class="code-box" tabIndex={0}>{row.view?.command ?? row.view?.summary ?? line(row.action)}</pre>
       {drafts === undefined && <p class="muted">Looking for rules…</p>}
       {typeof drafts === "string" && <p class="notice bad">{drafts}</p>}
-      {Array.isArray(drafts) && drafts.length === 0 && <p class="notice">No rule can cover this ask.</p>}
+      {Array.isArray(drafts) && !hasDrafts && <p class="notice">No rule can cover this ask: approve it once, or deny it.</p>}
       {Array.isArray(drafts) && drafts.map((draft, index) => <RuleRow key={index} draft={draft} row={row} onChange={(part) => change(index, part)} />)}
-      <ScopeFields row={row} scope={scope} onChange={setScope} />
-      {scope !== "session" && <LifetimeFields lifetime={lifetime} onChange={setLifetime} />}
-      <label class="row">Uses <input class="short-input" type="number" min="1" inputMode="numeric" placeholder="any" value={uses} onInput={(event) => setUses(event.currentTarget.value)} /></label>
+      {hasDrafts && (
+        <>
+          <ScopeFields row={row} scope={scope} onChange={setScope} />
+          {scope !== "session" && <LifetimeFields lifetime={lifetime} onChange={setLifetime} />}
+          <label class="row">Uses <input class="short-input" type="number" min="1" inputMode="numeric" placeholder="any" value={uses} onInput={(event) => setUses(event.currentTarget.value)} /></label>
+        </>
+      )}
       <div class="dialog-actions">
         <button onClick={() => answering.cancel()}>Back</button>
-        <button class="good" disabled={rules.length === 0} onClick={save}>Allow and save {plural(rules.length, "rule")}</button>
+        {hasDrafts && <button class="good" disabled={rules.length === 0} onClick={save}>Allow and save {plural(rules.length, "rule")}</button>}
       </div>
     </Dialog>
   );

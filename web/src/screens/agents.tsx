@@ -44,7 +44,7 @@ export function AgentsScreen() {
       </header>
       {shown.length === 0 ? <NoAgents /> : (
         <VirtualList
-          count={rows.length} estimate={ROW_PIXELS} label="Agents" role="list" active={activeRow}
+          count={rows.length} estimate={() => ROW_PIXELS} label="Agents" role="list" active={activeRow}
           keyOf={(index) => rowKey(rows[index])}
           render={(index) => <Row row={rows[index]} onActions={setActionsFor} />}
         />

@@ -8,7 +8,7 @@ import { ItemPane } from "../parts/item_pane.tsx";
 import { showToast } from "../parts/toasts.tsx";
 import { VirtualList } from "../parts/virtual_list.tsx";
 import { navigate } from "../route.ts";
-import { clock, hasSnapshot } from "../store.ts";
+import { clock, hasSnapshot, hostState } from "../store.ts";
 import { age, plural } from "../text.ts";
 import { SelectionBar } from "../parts/selection_bar.tsx";
 
@@ -46,7 +46,7 @@ export function InboxScreen({ askId }: { askId: string | undefined }) {
         <SelectionBar ids={selectedIds.value} items={items} onDone={() => (selectedIds.value = new Set())} />
         {items.length === 0 ? <EmptyInbox /> : (
           <VirtualList
-            count={rows.length} estimate={ROW_PIXELS} active={activeRow} label="Asks and questions"
+            count={rows.length} estimate={() => ROW_PIXELS} active={activeRow} label="Asks and questions"
             activeId={activeRow >= 0 ? `item-${activeId.value}` : undefined}
             keyOf={(index) => rowKey(rows[index])} render={(index) => <Row row={rows[index]} askId={askId} />}
           />
@@ -171,7 +171,15 @@ function subjectOf(item: InboxItem): string {
   // A list cuts everything at one line; a text of megabytes would only be slow there.
   const summary = summaryOf(item).slice(0, LISTED_CHARS_MAX);
   const tool = item.kind === "ask" ? item.row.tool : undefined;
-  return tool && summary.startsWith(`${tool}: `) ? summary.slice(tool.length + 2) : summary;
+  const subject = tool && summary.startsWith(`${tool}: `) ? summary.slice(tool.length + 2) : summary;
+  return withoutFolder(subject, item);
+}
+
+/** A path in the folder of its agent, without that folder: the end of a path says more than its beginning. */
+function withoutFolder(subject: string, item: InboxItem): string {
+  const managed = hostState.value.agents.get(item.agentId ?? "")?.managed;
+  const folder = managed?.worktree?.path ?? managed?.cwd;
+  return folder && subject.startsWith(`${folder}/`) ? subject.slice(folder.length + 1) : subject;
 }
 
 function EmptyInbox() {

@@ -4,13 +4,14 @@ import { useEffect, useState } from "preact/hooks";
 import { RuleTry } from "../parts/rule_try.tsx";
 import { RuleWriter } from "../parts/rule_writer.tsx";
 import { showToast } from "../parts/toasts.tsx";
+import { UntrustedFile } from "../parts/untrusted_file.tsx";
 import { useAction } from "../parts/use_action.ts";
 import { useLoaded } from "../parts/use_loaded.ts";
 import { fileName, limitsText, projectName, scopeText, usedText } from "../rule_texts.ts";
 import { call, canDecide, clock, hasSnapshot, hostState, onHostEvent } from "../store.ts";
-import { age, plural, shortId, whoName } from "../text.ts";
+import { age, shortId, whoName } from "../text.ts";
 import { line } from "../visible.ts";
-import type { FileRule, MinedRule, RulesResult } from "../wire_admin.ts";
+import type { MinedRule, RulesResult } from "../wire_admin.ts";
 import type { Grant } from "../wire_types.ts";
 
 export function RulesScreen() {
@@ -43,7 +44,7 @@ export function RulesScreen() {
       </header>
       <div class="screen-scroll cards">
         {error && <p class="notice bad" role="alert">{error}</p>}
-        {data && <RuleTroubles rules={data} />}
+        {data && <RuleTroubles rules={data} folder={folder} onChanged={reload} />}
         <RuleTry folder={folder} onWrite={write} />
         <RuleWriter rule={rule} folder={folder} onRule={setRule} onSaved={reload} />
         {data && <GrantList grants={data.grants} onChanged={reload} />}
@@ -60,7 +61,7 @@ function projectFolders(): string[] {
   return [...new Set(folders)].sort();
 }
 
-function RuleTroubles({ rules }: { rules: RulesResult }) {
+function RuleTroubles({ rules, folder, onChanged }: { rules: RulesResult; folder: string; onChanged(): void }) {
   return (
     <>
       {rules.suspended && <p class="notice bad" role="alert">No rule allows anything now: {line(rules.suspended)}</p>}
@@ -69,22 +70,8 @@ function RuleTroubles({ rules }: { rules: RulesResult }) {
           <span>{line(problem.file)}{problem.line !== undefined && `:${problem.line}`}: {line(problem.message)}</span>
         </p>
       ))}
-      {rules.untrusted.map((file) => <UntrustedFile key={file} file={file} rules={rules.files.filter((rule) => rule.source === file)} />)}
+      {rules.untrusted.map((file) => <UntrustedFile key={file} file={file} folder={folder} rules={rules.files.filter((rule) => rule.source === file)} onTrusted={onChanged} />)}
     </>
-  );
-}
-
-/** What it would allow is shown; trust is given where its whole text can be read. */
-function UntrustedFile({ file, rules }: { file: string; rules: FileRule[] }) {
-  const waiting = rules.filter((rule) => !rule.counts);
-  return (
-    <section class="notice warn">
-      <div class="stack grow">
-        <p><strong>{line(file)}</strong> is not trusted: {plural(waiting.length, "rule of it has", "rules of it have")} no effect.</p>
-        <ul class="plain-list">{waiting.map((rule, index) => <li key={index}>{rule.effect} <code>{line(rule.rule)}</code> <span class="muted small">line {rule.line}</span></li>)}</ul>
-        <p class="small">Read the file on the machine, then trust exactly what you read: <code>countersign rules trust {line(file.replace(/\/[^/]+\/[^/]+$/, ""))}</code></p>
-      </div>
-    </section>
   );
 }
 

@@ -39,7 +39,7 @@ export function TimelineScreen({ sequence }: { sequence: number | undefined }) {
       <div class="transcript-main timeline-main">
         {events.length === 0 ? <p class="empty muted">{feed.loaded.value ? "Nothing here." : feed.error.value ? "" : "Loading…"}</p> : (
           <EndList
-            count={events.length} estimate={ROW_PIXELS} label="Events" control={control} onEnd={setAtEnd} onNearStart={() => void feed.loadOlder()}
+            count={events.length} estimate={() => ROW_PIXELS} label="Events" control={control} onEnd={setAtEnd} onNearStart={() => void feed.loadOlder()}
             keyOf={(index) => String(events[index]?.sequence)}
             render={(index) => <EventRow event={events[index]} before={events[index - 1]} marked={events[index]?.sequence === sequence} opened={events[index]?.sequence === opened} onOpen={setOpened} />}
           />

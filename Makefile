@@ -60,14 +60,17 @@ lint: $(CACHE)/bin/cargo-machete ## Format, lints and unused dependencies
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(CACHE)/bin/cargo-machete crates fuzz
 
+# Built without optimisation: each runs for seconds, and a fresh clone builds them first.
 $(CACHE)/bin/cargo-machete:
-	cargo install cargo-machete --version $(MACHETE_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	cargo install --debug cargo-machete --version $(MACHETE_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	rm -rf $(CACHE)/target
 
 deny: $(CACHE)/bin/cargo-deny ## Licences, sources and who may depend on what
 	$(CACHE)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
 
 $(CACHE)/bin/cargo-deny:
-	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	cargo install --debug cargo-deny --version $(DENY_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	rm -rf $(CACHE)/target
 
 bench: ## Measure this build, against the same server in memory in the same run
 	cargo build --locked --release -p countersign -p countersign-testkit
@@ -87,6 +90,7 @@ fuzz: $(CACHE)/bin/cargo-fuzz ## Fuzz commands, rules and wildcards (in a real b
 
 $(CACHE)/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	rm -rf $(CACHE)/target
 
 dev: web ## A host in the foreground in a scratch home, with the web page from web/dist
 	cargo build --locked -p countersign
@@ -102,6 +106,7 @@ dist: web $(CACHE)/bin/cargo-deb ## Build a static binary and a Debian package w
 
 $(CACHE)/bin/cargo-deb:
 	cargo install cargo-deb --version $(DEB_VERSION) --locked --root $(CACHE) --target-dir $(CACHE)/target
+	rm -rf $(CACHE)/target
 
 clean: ## Remove what was built and fetched
 	cargo clean

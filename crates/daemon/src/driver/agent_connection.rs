@@ -11,6 +11,7 @@ use std::time::Duration;
 use countersign_agents::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest,
     ClientRequestError, ClientResponse, CommandError, PermissionAnswer, RequestId, WriteId,
+    WriteKind,
 };
 use countersign_agents::protocols;
 use countersign_agents::runner::{PendingWrite, RunnerLink, WriteError, WriteReceipt};
@@ -110,6 +111,7 @@ impl AgentConnection {
         // To the adapter these are answered, but the runner must not forget their ids yet: the next
         // host may send the answers again.
         lines.extend(self.unwritten.iter().filter_map(line_answered));
+        lines.extend(self.performed.serving.values());
         let kept = ConnectionState {
             adapter: self.adapter.state(),
             unwritten: self.unwritten.clone(),
@@ -235,6 +237,16 @@ impl AgentConnection {
         self.order(AgentCommand::Serve { request, served })
     }
 
+    /// Finds out what became of the answer to a request that ended while it was served. An earlier host
+    /// may have sent that answer, and the agent may have gone on with it. So nothing is written, under
+    /// the id of the answer: the runner's receipt says what was written under it first.
+    pub(super) fn probe_answer(&mut self, opened: Seq, answer: SentAnswer) -> SentLines {
+        let probe = AgentWrite::reply_to(answer.line, WriteKind::Cancelled, Vec::new());
+        self.performed.answers.insert(opened, answer);
+        self.unwritten.push(probe.clone());
+        self.write(vec![probe])
+    }
+
     /// Answers an ask for permission, if the request is the one that this ask is about.
     pub(super) fn answer(
         &mut self,
@@ -248,19 +260,19 @@ impl AgentConnection {
         self.open.remove(&request);
         let sent = self.order(AgentCommand::Answer { request, answer })?;
         if sent.is_some() {
-            self.add_sent_answer(approval.opened, line, false);
+            self.add_sent_answer(approval.opened, line);
         }
         Ok(sent)
     }
 
     /// Remembers an answer that was just sent, until its settlement is committed.
-    pub(super) fn add_sent_answer(&mut self, opened: Seq, line: u64, is_uncertain: bool) {
+    fn add_sent_answer(&mut self, opened: Seq, line: u64) {
         let id = WriteId::Line(line);
         let sent = self.unwritten.iter().find(|sent| sent.id == id);
         let answer = SentAnswer {
             line,
             kind: sent.map(|sent| sent.kind).unwrap_or_default(),
-            is_uncertain,
+            is_uncertain: false,
             delivery: None,
         };
         self.performed.answers.insert(opened, answer);
@@ -391,6 +403,7 @@ pub(super) fn open_request_lines(protocol: Protocol, kept: &ConnectionState) -> 
         .map(|adapter| adapter.open_requests())
         .unwrap_or_default();
     lines.extend(kept.unwritten.iter().filter_map(line_answered));
+    lines.extend(kept.performed.serving.values());
     lines
 }
 

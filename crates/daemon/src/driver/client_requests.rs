@@ -18,7 +18,7 @@ use countersign_agents::{
     CommandSpec, FileError, ReadTarget, ShellBackend, ShellError, TerminalId, WriteTarget,
     open_for_read, open_for_write, read_text, write_text,
 };
-use countersign_core::event::{AnswerDelivery, ApprovalOutcome};
+use countersign_core::event::ApprovalOutcome;
 use countersign_core::limits::SERVED_AT_ONCE_MAX;
 use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
@@ -30,6 +30,7 @@ use crate::crash;
 use super::agent_connection::{
     LinkLost, OpenRequest, RequestKey, SharedConnection, StartedRequest,
 };
+use super::connection_state::SentAnswer;
 use super::deliveries::Deliveries;
 use super::request_description::Workspace;
 use super::requested_file::RequestedFile;
@@ -130,15 +131,21 @@ impl ClientRequests {
         // The link was lost, so the answer stays owed. The next host serves the request again, and
         // the runner knows by the line's number what was done before.
         let Ok(done) = done else { return };
+        let answer = SentAnswer {
+            is_uncertain: done.is_uncertain,
+            ..SentAnswer::to_request(line, done.response.is_ok())
+        };
         let mut connection = self.connection.lock();
+        // Under one lock: a checkpoint with the response has the answer as well.
+        connection.performed.serving.remove(&approval.opened);
         let sent = connection.serve(RequestKey { id: request, line }, done.response);
-        if let Ok(Some(sent)) = sent {
-            // Under the same lock: a checkpoint with the response has the answer as well.
-            connection.add_sent_answer(approval.opened, line, done.is_uncertain);
-            self.deliveries.record_when_written(approval, sent);
+        let sent = if let Ok(Some(sent)) = sent {
+            connection.performed.answers.insert(approval.opened, answer);
+            sent
         } else {
-            self.deliveries.record(approval, AnswerDelivery::Withdrawn);
-        }
+            connection.probe_answer(approval.opened, answer)
+        };
+        self.deliveries.record_when_written(approval, sent);
         drop(connection);
         crash::point("request_served");
     }

@@ -53,6 +53,10 @@ pub(super) struct PerformedDuties {
     /// Answers that are not settled yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) answers: BTreeMap<Seq, SentAnswer>,
+    /// Decided requests that are being served, by their ask, with the line of each. A request may end
+    /// with its turn meanwhile, and then nothing else tells under which id its answer was sent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) serving: BTreeMap<Seq, u64>,
 }
 
 /// An answer that was sent and whose settlement is not committed yet.
@@ -70,18 +74,34 @@ pub(super) struct SentAnswer {
 }
 
 impl SentAnswer {
+    /// The answer to a request for a file or a terminal.
+    pub(super) fn to_request(line: u64, is_served: bool) -> Self {
+        Self {
+            line,
+            kind: if is_served {
+                WriteKind::Served
+            } else {
+                WriteKind::Refused
+            },
+            is_uncertain: false,
+            delivery: None,
+        }
+    }
+
     /// Notes what became of a write that had this answer among its lines.
     pub(super) fn note_write(&mut self, written: &Result<Vec<WriteReceipt>, WriteError>) {
         let delivery = match written {
             _ if self.is_uncertain => AnswerDelivery::Unknown,
             Ok(receipts) => {
                 let id = WriteId::Line(self.line);
-                let mut own = receipts.iter().filter(|receipt| receipt.id == id);
-                // Under this id another answer was written before, so this one never will be.
-                if own.any(|receipt| receipt.kind != self.kind) {
-                    AnswerDelivery::Withdrawn
-                } else {
-                    AnswerDelivery::Delivered
+                let own = receipts.iter().find(|receipt| receipt.id == id);
+                match own.map(|receipt| receipt.kind) {
+                    None => AnswerDelivery::Delivered,
+                    Some(kind) if kind == self.kind => AnswerDelivery::Delivered,
+                    // The runner forgot what was written under this id.
+                    Some(WriteKind::Unspecified) => AnswerDelivery::Unknown,
+                    // Under this id another answer was written before, so this one never will be.
+                    Some(_) => AnswerDelivery::Withdrawn,
                 }
             }
             // The line was sent twice, and what the first write found out is still true.
@@ -102,6 +122,7 @@ impl From<&ManagedAgent> for PerformedDuties {
             interrupted: managed.turns,
             configured: managed.configured,
             answers: BTreeMap::new(),
+            serving: BTreeMap::new(),
         }
     }
 }
@@ -146,6 +167,7 @@ mod tests {
                 interrupted: 2,
                 configured: 1,
                 answers: BTreeMap::from([(Seq(12), told)]),
+                serving: BTreeMap::from([(Seq(14), 9)]),
             },
             open: vec![WaitingRequest {
                 request: RequestId("\"r\"".to_owned()),

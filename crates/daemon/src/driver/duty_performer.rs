@@ -90,11 +90,9 @@ impl DutyPerformer {
     /// An answer that is settled is no longer a duty, so nothing has to be known of it.
     fn forget_settled(&mut self, duties: &[Duty]) {
         let open: HashSet<Seq> = duties.iter().filter_map(answered_ask).collect();
-        self.connection
-            .lock()
-            .performed
-            .answers
-            .retain(|opened, _| open.contains(opened));
+        let performed = &mut self.connection.lock().performed;
+        performed.answers.retain(|opened, _| open.contains(opened));
+        performed.serving.retain(|opened, _| open.contains(opened));
         self.handled_answers.retain(|opened| open.contains(opened));
     }
 
@@ -193,11 +191,18 @@ impl DutyPerformer {
             return self.follow_sent_answer(approval, answer, &connection);
         }
         if let Some(started) = connection.start_request(&request, &approval.ask.id) {
+            let serving = &mut connection.performed.serving;
+            serving.insert(approval.opened, started.line);
             drop(connection);
             let (requests, approval) = (self.requests.clone(), approval.clone());
             self.tasks
                 .spawn(async move { requests.serve_decided(request, started, &approval).await });
             return;
+        }
+        if let Some(line) = connection.performed.serving.remove(&approval.opened) {
+            let answer = SentAnswer::to_request(line, is_allowed(approval));
+            let sent = connection.probe_answer(approval.opened, answer);
+            return self.deliveries.record_when_written(approval, sent);
         }
         crash::point("answer_owed");
         let answered = connection.answer(approval, to_permission_answer(approval));
@@ -233,6 +238,11 @@ fn answered_ask(duty: &Duty) -> Option<Seq> {
         Duty::Answer(approval) => Some(approval.opened),
         _ => None,
     }
+}
+
+fn is_allowed(approval: &Approval) -> bool {
+    let ended = approval.ended.as_ref();
+    ended.is_some_and(|ended| ended.ending.outcome == ApprovalOutcome::Allowed)
 }
 
 /// Anything but an allow is a denial to an agent that waits.

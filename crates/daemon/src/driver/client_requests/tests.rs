@@ -1,8 +1,9 @@
 //! Files that an agent wants, served once and only when they were allowed.
 
 use countersign_agents::adapter::{
-    AgentWrite, ClientRequestError, ClientResponse, WriteId, WriteKind,
+    AgentWrite, ClientRequestError, ClientResponse, RequestId, WriteId, WriteKind,
 };
+use countersign_core::Duty;
 use countersign_core::event::AnswerDelivery;
 
 use super::RecordedAsks;
@@ -72,6 +73,82 @@ async fn an_uncertain_write_stays_unknown_at_the_next_host() {
     next.finish().await;
     let delivery = delivery_of(&next.service, &ask.ask.id).await;
     assert_eq!(delivery, AnswerDelivery::Unknown);
+}
+
+/// Begins to serve the request that was allowed, reads that its turn is over, and then finishes serving it.
+async fn serve_while_the_turn_ends(run: &TestRun) {
+    let duties = run.duties().await.borrow().clone();
+    let [Duty::Answer(approval)] = &*duties else {
+        panic!("one answer is owed, not {duties:?}");
+    };
+    let request = RequestId("1".to_owned());
+    let started = {
+        let mut connection = run.connection.lock();
+        let serving = &mut connection.performed.serving;
+        serving.insert(approval.opened, 40);
+        connection.start_request(&request, &approval.ask.id)
+    };
+    run.read(vec![line(90, "withdraw 1")]).await;
+    // The runner must still know what was written under the line of the request.
+    let committed = LinkCall::Committed(90, vec![40]);
+    assert!(run.link.take_calls().contains(&committed));
+    run.requests
+        .serve_decided(request, started.unwrap(), approval)
+        .await;
+    run.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_an_earlier_host_sent_counts_after_the_turn_is_over() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    let ask = run.approve().await;
+    run.performer().perform(&mut run.duties().await);
+    run.confirm_all_and_lose_settlements().await;
+    let next = run.continue_from_record().await;
+    serve_while_the_turn_ends(&next).await;
+    let delivery = delivery_of(&next.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_sent_is_withdrawn_with_its_request() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    let ask = run.approve().await;
+    serve_while_the_turn_ends(&run).await;
+    let delivery = delivery_of(&run.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Withdrawn);
+}
+
+/// A host began to serve the request, and was killed after it had read that the turn was over.
+#[tokio::test]
+async fn a_third_host_finds_out_what_the_first_one_sent() {
+    let run = TestRun::start().await;
+    let path = run.path("new");
+    run.read(vec![line(40, &format!("write 1 {} text", path.display()))])
+        .await;
+    let ask = run.approve().await;
+    run.performer().perform(&mut run.duties().await);
+    run.confirm_all_and_lose_settlements().await;
+    let second = run.continue_from_record().await;
+    let opened = ask.opened;
+    second
+        .connection
+        .lock()
+        .performed
+        .serving
+        .insert(opened, 40);
+    second.read(vec![line(90, "withdraw 1")]).await;
+    let third = second.continue_from_record().await;
+    third.performer().perform(&mut third.duties().await);
+    third.finish().await;
+    let delivery = delivery_of(&third.service, &ask.ask.id).await;
+    assert_eq!(delivery, AnswerDelivery::Delivered);
 }
 
 #[tokio::test]

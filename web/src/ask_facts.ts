@@ -97,7 +97,7 @@ export function effectMark(effect: Effect): string {
 
 /** Which rule decided about a part, as a place that can be looked up. */
 export function ruleSource(part: VerdictPart): string {
-  if (part.floor) return "built in, no rule lifts it";
+  if (part.floor) return "built in; no rule can override it";
   if (!part.rule) return "no rule";
   if (part.rule.grant) return `grant ${part.rule.grant.replace(/^grant-/, "").slice(0, 8)}`;
   const file = part.rule.source.split("/").pop() ?? part.rule.source;

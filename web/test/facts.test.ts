@@ -76,7 +76,7 @@ test("a part names the rule that decided about it", () => {
   assert.equal(ruleSource(part), "no rule");
   assert.equal(ruleSource({ ...part, rule: { ...rule, line: 4 } }), "rules.toml:4");
   assert.equal(ruleSource({ ...part, rule: { ...rule, grant: "grant-0123456789" } }), "grant 01234567");
-  assert.equal(ruleSource({ ...part, floor: true }), "built in, no rule lifts it");
+  assert.equal(ruleSource({ ...part, floor: true }), "built in; no rule can override it");
 });
 
 test("answers to choices are checked before they are sent", () => {

@@ -245,10 +245,13 @@ fn warnings(ask: &Ask) -> Vec<String> {
                 short_line(key)
             )
         });
-    let hidden = hidden_count(&ask.action)
-        + input.as_ref().map_or(0, AskInput::hidden_count)
-        + hidden_count(ask.details.text());
-    let hidden = (hidden > 0).then(|| hidden_warning(hidden));
+    // The highest of the three and not their sum: the title and the details mostly repeat the input.
+    let hidden = input
+        .as_ref()
+        .map_or(0, AskInput::hidden_count)
+        .max(hidden_count(&ask.action))
+        .max(hidden_count(ask.details.text()));
+    let hidden = hidden_warning(hidden);
     // Why what an agent says of its ask cannot be relied upon, where the host found a reason.
     let doubt = JsonMembers::parse(ask.details.text())
         .and_then(|details| details.only_text("doubt"))
@@ -257,9 +260,13 @@ fn warnings(ask: &Ask) -> Vec<String> {
     warnings.flatten().collect()
 }
 
-/// The sentence about characters that would not have been seen.
-fn hidden_warning(count: usize) -> String {
-    format!("{count} invisible characters are shown as escapes")
+/// The sentence about characters that would not have been seen; nothing if there are none.
+pub fn hidden_warning(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 invisible character is shown as an escape".to_owned()),
+        count => Some(format!("{count} invisible characters are shown as escapes")),
+    }
 }
 
 fn block(text: &str) -> String {

@@ -33,7 +33,7 @@ mod visible;
 
 pub use agent::{Agent, OpenCounts};
 pub use approval::{APPROVE, Approval, ApprovalEnd, DENY, REPLACED};
-pub use ask_view::{AskView, EditNote, FileEdit, JsonMembers, pretty_json};
+pub use ask_view::{AskView, EditNote, FileEdit, JsonMembers, hidden_warning, pretty_json};
 pub use checkpoint::Checkpoint;
 pub use choice_question::{
     ASK_PERSON_TOOL, AnswerLimits, ChoiceQuestion, QuestionChoice, split_answers,

@@ -60,14 +60,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 /// An agent or an ask as `--json` prints it: without `status`, the host wire's second word for what
 /// `state` says. Everything else stays to the byte, repeated keys of an input included.
 pub(crate) fn json_row(row: &impl Serialize) -> Result<Box<RawValue>, CliError> {
-    let failed = |error: serde_json::Error| CliError::io("could not print JSON", error.into());
-    let text = serde_json::to_string(row).map_err(failed)?;
-    let members: JsonMembers<'_> = serde_json::from_str(&text).map_err(failed)?;
+    let text = serde_json::to_string(row).map_err(json_error)?;
+    let members: JsonMembers<'_> = serde_json::from_str(&text).map_err(json_error)?;
     let kept = members.0.iter().filter(|(name, _)| name != "status");
     let kept = kept.map(|(name, value)| Ok(format!("{}:{value}", serde_json::to_string(name)?)));
     let kept: Result<Vec<String>, serde_json::Error> = kept.collect();
-    let text = format!("{{{}}}", kept.map_err(failed)?.join(","));
-    RawValue::from_string(text).map_err(failed)
+    let text = format!("{{{}}}", kept.map_err(json_error)?.join(","));
+    RawValue::from_string(text).map_err(json_error)
+}
+
+fn json_error(error: serde_json::Error) -> CliError {
+    CliError::io("could not print JSON", error.into())
 }
 
 /// The same for each of them.
@@ -79,8 +82,7 @@ pub(crate) fn json_rows<'r, R: Serialize + 'r>(
 
 /// One JSON document and its line end.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String, CliError> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| CliError::io("could not print JSON", error.into()))?;
+    let text = serde_json::to_string(value).map_err(json_error)?;
     Ok(text + "\n")
 }
 

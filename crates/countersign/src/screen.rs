@@ -3,5 +3,14 @@
 mod keyboard;
 mod terminal;
 
+use std::io;
+
+use crate::error::CliError;
+
 pub(crate) use keyboard::KeyboardReader;
 pub(crate) use terminal::{RawTerminal, TerminalModes};
+
+/// A terminal that cannot be taken over, read or drawn on.
+pub(crate) fn terminal_error(source: io::Error) -> CliError {
+    CliError::io("could not use the terminal", source)
+}

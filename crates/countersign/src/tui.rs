@@ -32,7 +32,7 @@ use crate::client::{HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
 use crate::exit::CliExit;
-use crate::screen::{KeyboardReader, RawTerminal, TerminalModes};
+use crate::screen::{KeyboardReader, RawTerminal, TerminalModes, terminal_error};
 
 /// At most thirty pictures a second, whatever comes.
 const FRAME: Duration = Duration::from_millis(33);
@@ -51,8 +51,8 @@ Keys: `?` shows those of the panel that has the focus, `:` finds every command b
 to the next panel. `a` and then `y` approve the ask that is shown, `d` denies it. `countersign keys`
 prints all commands with their keys.
 
-An ask is approved by two keys, after all of it was on the screen and half a second has passed. Keys
-that decide exist only while the ask has the focus. The mouse never decides.";
+An ask is approved by two keys, after all of it was on the screen and half a second has passed.
+Decision keys work only while the ask has the focus. The mouse never decides.";
 
 #[derive(Args, Clone, Default)]
 pub(crate) struct TuiArgs {
@@ -137,7 +137,6 @@ pub(crate) async fn tui(
     if args.plain || settings::is_dumb_terminal() {
         return plain::run(endpoint).await;
     }
-    let failed = |source| CliError::io("could not use the terminal", source);
     let started = Instant::now();
     // Before the keyboard is read: the answer of the terminal would look like keys.
     let screen_settings = settings::load(endpoint, args.ascii);
@@ -150,11 +149,11 @@ pub(crate) async fn tui(
     if !note.is_empty() {
         model.notices.say(note, 0);
     }
-    let terminal = RawTerminal::enter(TerminalModes::KeysAndFocus).map_err(failed)?;
+    let terminal = RawTerminal::enter(TerminalModes::KeysAndFocus).map_err(terminal_error)?;
     let mut screen = ScreenLoop {
         links: HostLinks::open(endpoint.clone()),
-        keyboard: KeyboardReader::open().map_err(failed)?,
-        cells: Terminal::new(CrosstermBackend::new(io::stdout())).map_err(failed)?,
+        keyboard: KeyboardReader::open().map_err(terminal_error)?,
+        cells: Terminal::new(CrosstermBackend::new(io::stdout())).map_err(terminal_error)?,
         terminal: Some(terminal),
         settings: SettingsFolder::find(),
         model,
@@ -165,7 +164,7 @@ pub(crate) async fn tui(
     };
     // What was typed before the first picture was meant for something else.
     for _ in screen.keyboard.drain() {}
-    screen.run().await.map_err(failed)?;
+    screen.run().await.map_err(terminal_error)?;
     Ok(CliExit::Ok)
 }
 

@@ -34,7 +34,7 @@ use crate::exit::CliExit;
 use crate::notes;
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, rules};
-use crate::screen::{KeyboardReader, RawTerminal, TerminalModes};
+use crate::screen::{KeyboardReader, RawTerminal, TerminalModes, terminal_error};
 
 pub(crate) const KEYS_HELP: &str = "Examples:
   countersign watch
@@ -93,23 +93,22 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     }
     let mut client = HostClient::connect(endpoint).await?;
     let opened = subscribe(&mut client).await?;
-    let failed = |source| CliError::io("could not use the terminal", source);
     let mut screen = WatchScreen::new(Instant::now(), duration::now());
     apply_snapshot(&mut screen, opened);
     note.clone_into(&mut screen.note);
     // Only now: an error before this is printed on an ordinary screen.
-    let terminal = RawTerminal::enter(TerminalModes::Keys).map_err(failed)?;
+    let terminal = RawTerminal::enter(TerminalModes::Keys).map_err(terminal_error)?;
     let mut watch = WatchLoop {
         endpoint: endpoint.clone(),
         wire: WatchConnection::Up(Box::new(client)),
         screen,
-        keyboard: KeyboardReader::open().map_err(failed)?,
+        keyboard: KeyboardReader::open().map_err(terminal_error)?,
         terminal,
         warnings_at: Instant::now(),
     };
     // What was typed before the first picture was meant for something else.
     watch.flush_keyboard();
-    watch.run().await.map_err(failed)?;
+    watch.run().await.map_err(terminal_error)?;
     Ok(CliExit::Ok)
 }
 

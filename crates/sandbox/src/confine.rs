@@ -22,7 +22,7 @@ const SEPARATOR: &str = "--";
 pub enum ConfineError {
     #[error("`countersign confine` is started by a runner, with a plan and a program")]
     Arguments,
-    #[error("the plan cannot be read")]
+    #[error("the sandbox plan cannot be read")]
     Plan(#[from] serde_json::Error),
     #[error("could not {what}")]
     System {

@@ -7,7 +7,7 @@ mod file;
 mod solve;
 
 pub use file::{layout_toml, parse_layout};
-pub use solve::{PlacedPanel, SolvedLayout, solve};
+pub use solve::{PlacedPanel, SolvedLayout, last_focused, solve};
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

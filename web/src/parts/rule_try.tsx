@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { effectMark, ruleSource } from "../ask_facts.ts";
 import { toolInput } from "../rule_texts.ts";
-import { call, hostState } from "../store.ts";
+import { call, hasSnapshot, hostState } from "../store.ts";
 import { line } from "../visible.ts";
 import type { Verdict } from "../wire_types.ts";
 import { useDelayed } from "./use_delayed.ts";
@@ -22,7 +22,9 @@ export function RuleTry({ folder, onWrite }: RuleTryProps) {
   const [text, setText] = useState("");
   const [agentId, setAgentId] = useState("");
   const agents = [...hostState.value.agents.values()].filter((agent) => !agent.managed?.archived);
-  const result = useDelayed(text.trim() && JSON.stringify([tool, text, folder, agentId]), () =>
+  // Before the first snapshot the folder is not known, and without it other rules apply.
+  const typed = hasSnapshot.value ? text.trim() : "";
+  const result = useDelayed(typed && JSON.stringify([tool, text, folder, agentId]), () =>
     call("host.check_rules", { tool, input: toolInput(tool, text), ...(folder && { cwd: folder }), ...(agentId && { agent_id: agentId }) }));
   return (
     <section class="card stack" aria-label="Try it">

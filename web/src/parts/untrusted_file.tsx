@@ -2,7 +2,6 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, canDecide } from "../store.ts";
-import { plural } from "../text.ts";
 import { block, line } from "../visible.ts";
 import type { FileRule, UntrustedRules } from "../wire_admin.ts";
 import { showToast } from "./toasts.tsx";
@@ -20,7 +19,7 @@ export function UntrustedFile({ file, folder, rules, onTrusted }: { file: string
   return (
     <section class="notice warn">
       <div class="stack grow">
-        <p><strong>{line(file)}</strong> is not trusted: {plural(waiting.length, "rule of it has", "rules of it have")} no effect.</p>
+        <p><strong>{line(file)}</strong> is not trusted: {waiting.length === 1 ? "1 of its rules has" : `${waiting.length} of its rules have`} no effect.</p>
         <ul class="plain-list">{waiting.map((rule, index) => <li key={index}>{rule.effect} <code>{line(rule.rule)}</code> <span class="muted small">line {rule.line}</span></li>)}</ul>
         {reading.error && <p class="bad small" role="alert">{reading.error}</p>}
         {canDecide.value && !content && <p><button disabled={reading.sending} onClick={() => void read()}>Read it…</button></p>}
@@ -43,7 +42,7 @@ function FileText({ content, onClose, onTrusted }: { content: UntrustedRules; on
   const trust = async () => {
     const { file, digest } = content;
     if (!(await trusting.run(() => call("host.trust_rules", { file, digest })))) return;
-    showToast({ text: `trusted ${line(file)} as you read it` });
+    showToast({ text: `trusted ${line(file)} in the version you read` });
     onTrusted();
   };
   return (

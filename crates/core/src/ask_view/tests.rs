@@ -85,7 +85,7 @@ fn what_will_run_comes_from_the_input_and_every_member_is_shown_once() {
             rest_text: Some("timeout: 5.0".to_owned()),
             title: Some("Run the tests".to_owned()),
             details_text: None,
-            warnings: vec!["1 invisible characters are shown as escapes".to_owned()],
+            warnings: vec!["1 invisible character is shown as an escape".to_owned()],
             editable: true,
             edited_summary: None,
             edited_text: None,
@@ -164,7 +164,7 @@ fn an_edit_is_shown_from_the_input_and_not_from_the_story() {
     assert_eq!(shown.rest_text.as_deref(), Some(r#"path: "/b""#));
     assert_eq!(
         shown.warnings,
-        ["1 invisible characters are shown as escapes"]
+        ["1 invisible character is shown as an escape"]
     );
     let whole = edit(r#"{"file_path":"/p/new","content":"1\n2\n"}"#, "null");
     assert_eq!(diff(&whole), "/p/new Some(WholeFile)\n+1\n+2\n");
@@ -214,9 +214,25 @@ fn everything_unusual_is_a_warning() {
         [
             "this may already have run: approval-0 allowed exactly the same, and its result is unknown",
             "the input repeats the key `a`: what runs may differ from what is shown",
-            "1 invisible characters are shown as escapes",
+            "1 invisible character is shown as an escape",
             "not its input",
         ]
+    );
+}
+
+#[test]
+fn an_invisible_character_that_is_repeated_counts_once() {
+    let repeated = Ask {
+        action: "Run ls \u{200b}\u{200c}".to_owned(),
+        ..ask(
+            "Bash",
+            r#"{"command":"ls \u200b\u200c"}"#,
+            r#"{"rawInput":{"command":"ls \u200b\u200c"}}"#,
+        )
+    };
+    assert_eq!(
+        view(&repeated).warnings,
+        ["2 invisible characters are shown as escapes"]
     );
 }
 

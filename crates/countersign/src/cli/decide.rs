@@ -35,7 +35,7 @@ use crate::{duration, output};
   countersign approve 1a2b3c4d --remember --rule 'Bash(cargo test:*)' --expires 7d --uses 20
   countersign approve 1a2b3c4d --edit-input '{\"command\":\"cargo test -p core\"}'
 
-Each ask gets a result line and an entry in the record of its own; the exit code is that of the worst
+Each ask has its own result line and its own entry in the record; the exit code is that of the worst
 result. An ask that another program's connection owns is passed to that program: exit code 8.")]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]

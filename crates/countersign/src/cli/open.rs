@@ -39,8 +39,9 @@ pub(super) async fn open(common: &CommonArgs, args: &OpenArgs) -> Result<CliExit
 /// The link as a picture of characters, two rows of it in each line. Dark on light whatever the
 /// colours of the terminal are, because not every phone reads it the other way round.
 fn qr_code(link: &str) -> Result<String, CliError> {
-    let code = QrCode::new(link)
-        .map_err(|error| CliError::failed(format!("the link does not fit a QR code: {error}")))?;
+    let code = QrCode::new(link).map_err(|error| {
+        CliError::failed(format!("the link cannot be shown as a QR code: {error}"))
+    })?;
     let picture = code.render::<Dense1x2>().build();
     let paper = output::PAPER;
     let lines = picture

@@ -47,7 +47,7 @@ pub(crate) struct CheckArgs {
     /// Only this level [default: every one that this machine has]
     #[arg(long, value_name = "LEVEL", value_parser = ["full", "landlock", "open"])]
     level: Option<String>,
-    /// Make the files in a new folder in DIR, not in a folder for temporary files [default: the data folder]
+    /// Create the test files in a new folder in DIR, which must not be a temporary folder [default: the data folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -136,7 +136,7 @@ fn plan_text(plan: &ConfinementPlan) -> String {
         list("sees", &plan.read),
         list("does not see", &plan.hide),
         list("may change", &plan.write),
-        list("may not change in these", &plan.read_only),
+        list("may not change inside these", &plan.read_only),
         list("folders of sockets", &plan.sockets),
     ]
     .concat()

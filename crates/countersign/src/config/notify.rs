@@ -252,7 +252,7 @@ impl WebhookConfig {
         let target = target.map_err(|error| {
             let file = file.unwrap_or_default();
             CliError::failed(format!(
-                "`{}` holds no secret for a webhook: {error}",
+                "`{}` does not contain a valid webhook secret: {error}",
                 file.display()
             ))
         })?;

@@ -574,7 +574,7 @@ countersign  asks: 1  questions: 1  notes: 1  connected
 ────────────────────────────────────────────────────────────────────────
 note       half way: the tests of the parser pass, those of the printer
          ↳ do not yet\\u{1b}[2J
-warning    1 invisible characters are shown as escapes
+warning    1 invisible character is shown as an escape
 from       api
 state      needs no answer
 history    3m ago  sent (event 3)

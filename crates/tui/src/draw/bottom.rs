@@ -1,5 +1,7 @@
 //! The last lines: what the screen says, and the keys that count here.
 
+use std::borrow::Cow;
+
 use ratatui::layout::Rect;
 
 use crate::canvas::{Canvas, TextLine};
@@ -83,30 +85,43 @@ fn follower_lines(model: &Model) -> Option<Vec<TextLine>> {
 
 /// What a text box is for, in words.
 fn text_title(model: &Model, purpose: &TextPurpose) -> String {
-    let short = |id: &str| approvals::short_id(id);
-    let name = |agent: &str| escape::line(model.host.agent_name(agent)).into_owned();
     match purpose {
-        TextPurpose::Deny { id } => format!("deny {}, and say", short(id)),
-        TextPurpose::AllowWithMessage { id, .. } => format!("approve {}, and say", short(id)),
-        TextPurpose::EditInput { id, .. } => format!("what runs instead, for {}", short(id)),
-        TextPurpose::AnswerQuestion { id } => format!("answer {}", short(id)),
+        TextPurpose::Deny { id } => format!("deny {}, and say", approvals::short_id(id)),
+        TextPurpose::AllowWithMessage { id, .. } => {
+            format!("approve {}, and say", approvals::short_id(id))
+        }
+        TextPurpose::EditInput { id, .. } => {
+            format!("what runs instead, for {}", approvals::short_id(id))
+        }
+        TextPurpose::AnswerQuestion { id } => format!("answer {}", approvals::short_id(id)),
         TextPurpose::AnswerAsk { id, given } => {
-            format!("answer {} of {}", given.len() + 1, short(id))
+            format!("answer {} of {}", given.len() + 1, approvals::short_id(id))
         }
-        TextPurpose::Message { agent } => format!("message to {}", name(agent)),
-        TextPurpose::Rename { agent } => format!("new name of {}", name(agent)),
+        TextPurpose::Message { agent } => format!("message to {}", agent_name(model, agent)),
+        TextPurpose::Rename { agent } => format!("new name of {}", agent_name(model, agent)),
         TextPurpose::Bypass { agent } => {
-            format!("minutes for which all asks of {} are allowed", name(agent))
+            format!(
+                "minutes for which all asks of {} are allowed",
+                agent_name(model, agent)
+            )
         }
-        TextPurpose::Configure { agent } => format!("mode=NAME model=NAME for {}", name(agent)),
+        TextPurpose::Configure { agent } => {
+            format!("mode=NAME model=NAME for {}", agent_name(model, agent))
+        }
         TextPurpose::Filter { .. } => "filter".to_owned(),
         TextPurpose::Comment { .. } => "comment on this line".to_owned(),
         TextPurpose::TryRule => "a command to try against the rules".to_owned(),
         TextPurpose::AddRule => "a rule such as Bash(cargo test:*)".to_owned(),
-        TextPurpose::RunAgain { agent } => format!("what an agent like {} is to do", name(agent)),
+        TextPurpose::RunAgain { agent } => {
+            format!("what an agent like {} is to do", agent_name(model, agent))
+        }
         TextPurpose::SaveLayout => "name of this layout".to_owned(),
         TextPurpose::Spawn { agent } => format!("what {} is to do first", escape::line(agent)),
     }
+}
+
+fn agent_name<'m>(model: &'m Model, agent: &'m str) -> Cow<'m, str> {
+    escape::line(model.host.agent_name(agent))
 }
 
 fn prompt_lines(model: &Model, width: u16) -> Vec<TextLine> {

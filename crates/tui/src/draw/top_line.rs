@@ -53,7 +53,6 @@ fn left_part(model: &Model) -> TextLine {
         model.inbox.count_open("ask"),
         model.inbox.count_open("question"),
     );
-    let role = |count: usize| if count > 0 { Role::Ask } else { Role::Dim };
     let mut line = TextLine::new(" countersign", Role::Strong);
     let tabs = &model.workspace.layout.tabs;
     if tabs.len() > 1 {
@@ -66,7 +65,8 @@ fn left_part(model: &Model) -> TextLine {
         );
         line.push_shown(text, Role::Focus);
     }
-    line.push_shown(format!("  {}", plural(asks, "ask")), role(asks));
+    let role = if asks > 0 { Role::Ask } else { Role::Dim };
+    line.push_shown(format!("  {}", plural(asks, "ask")), role);
     if questions > 0 {
         line.push_shown(format!("  {}", plural(questions, "question")), Role::Ask);
     }

@@ -96,20 +96,22 @@ fn place_parts<'a>(
     }
 }
 
+/// The panel that had the focus last, or the first one if none had it. `recent` begins with the newest.
+pub fn last_focused<'a>(specs: &[&'a PanelSpec], recent: &[String]) -> Option<&'a PanelSpec> {
+    let focused = specs.iter().min_by_key(|spec| {
+        let position = recent.iter().position(|id| *id == spec.id);
+        position.unwrap_or(usize::MAX)
+    });
+    focused.copied()
+}
+
 fn place_stack<'a>(
     specs: Vec<&'a PanelSpec>,
     area: Rect,
     recent: &[String],
     solved: &mut SolvedLayout<'a>,
 ) {
-    let age = |spec: &&&PanelSpec| {
-        recent
-            .iter()
-            .position(|id| *id == spec.id)
-            .unwrap_or(usize::MAX)
-    };
-    let top = specs.iter().min_by_key(age).copied();
-    if let Some(spec) = top {
+    if let Some(spec) = last_focused(&specs, recent) {
         let stack = if specs.len() > 1 { specs } else { Vec::new() };
         solved.panels.push(PlacedPanel { spec, area, stack });
     }

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::layout::{
     Layout, LayoutNode, MEDIUM_COLUMNS, PanelKind, PanelSpec, PartSize, TabSpec, WIDE_COLUMNS,
-    built_in_layouts, solve,
+    built_in_layouts, last_focused, solve,
 };
 
 /// Ids of panels that had focus, as many as matter for stacks.
@@ -72,11 +72,7 @@ impl Workspace {
             return page.clone();
         }
         let panels = self.tab().tree(width).panels();
-        let age = |panel: &&&PanelSpec| {
-            let position = self.recent.iter().position(|id| *id == panel.id);
-            position.unwrap_or(usize::MAX)
-        };
-        let found = panels.iter().min_by_key(age).copied().cloned();
+        let found = last_focused(&panels, &self.recent).cloned();
         // A tab has at least one panel: a file without is refused.
         found.unwrap_or_else(|| PanelSpec::new(PanelKind::Inbox))
     }

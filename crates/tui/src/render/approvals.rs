@@ -286,10 +286,6 @@ fn warning(row: &HostApproval) -> Option<String> {
     (!warnings.is_empty()).then(|| warnings.join("\n"))
 }
 
-pub fn hidden_warning(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("{count} invisible characters are shown as escapes"))
-}
-
 pub fn asked_by(agent_name: Option<&str>, agent_id: Option<&str>, who: Option<&Who>) -> String {
     let agent = agent_id.map(|id| match agent_name {
         Some(name) => format!("{} ({})", escape::line(name), escape::line(id)),

@@ -1,9 +1,10 @@
 //! Notes to people in words: the same on every screen of the terminal.
 
+use countersign_core::hidden_warning;
 use countersign_protocol::{HostEvent, Time};
 
 use crate::duration;
-use crate::render::approvals::{self, hidden_warning};
+use crate::render::approvals;
 use crate::render::{decisions, escape};
 
 /// How long notes are listed: a day, so that those of a night are seen in the morning.

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use countersign_core::hidden_warning;
 use countersign_protocol::{HostQuestion, HostQuestionState, Time};
 
 use crate::duration;
-use crate::render::approvals::{self, asked_by, hidden_warning, time_with_distance};
+use crate::render::approvals::{self, asked_by, time_with_distance};
 use crate::render::escape;
 
 /// Everything about a question, name by name.

@@ -8,20 +8,19 @@ use countersign_protocol::{Raw, TranscriptRow};
 
 /// The texts of an entry, each with its mark.
 pub fn marked_texts(row: &TranscriptRow) -> Vec<(char, String)> {
-    let one = |mark: char, text: &str| vec![(mark, text.to_owned())];
     match row {
-        TranscriptRow::User { from: None, text } => one('>', text),
-        TranscriptRow::User { text, .. } => one('^', text),
-        TranscriptRow::Assistant { text } => one('|', text),
-        TranscriptRow::Thinking { text } => one('~', text),
-        TranscriptRow::Notice { text } => one('!', text),
-        TranscriptRow::ToolResult { status, text, .. } => one('=', &result_text(status, text)),
+        TranscriptRow::User { from: None, text } => one_text('>', text),
+        TranscriptRow::User { text, .. } => one_text('^', text),
+        TranscriptRow::Assistant { text } => one_text('|', text),
+        TranscriptRow::Thinking { text } => one_text('~', text),
+        TranscriptRow::Notice { text } => one_text('!', text),
+        TranscriptRow::ToolResult { status, text, .. } => one_text('=', &result_text(status, text)),
         TranscriptRow::Plan { steps } => {
             let steps = steps.iter();
             let steps = steps.map(|step| ('-', format!("[{}] {}", step.status, step.text)));
             steps.collect()
         }
-        TranscriptRow::Other { update } => one('?', update.text()),
+        TranscriptRow::Other { update } => one_text('?', update.text()),
         TranscriptRow::ToolUse {
             id,
             input,
@@ -32,10 +31,14 @@ pub fn marked_texts(row: &TranscriptRow) -> Vec<(char, String)> {
             let input = input.as_ref().map(Raw::text);
             let text = tool_text(id, tool.as_deref(), title.as_deref(), input);
             let status = status.as_deref().unwrap_or("");
-            one('*', format!("{text} {status}").trim_end())
+            one_text('*', format!("{text} {status}").trim_end())
         }
-        _ => one('?', "an entry that this version cannot show"),
+        _ => one_text('?', "an entry that this version cannot show"),
     }
+}
+
+fn one_text(mark: char, text: &str) -> Vec<(char, String)> {
+    vec![(mark, text.to_owned())]
 }
 
 fn result_text(status: &str, text: &str) -> String {

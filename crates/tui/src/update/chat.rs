@@ -14,8 +14,8 @@ use crate::render::escape;
 
 use super::{commands, say};
 
-pub(super) const HELP: &str = "/reset a new session  /resume all sessions  /rename NAME  /cd FOLDER a new one there  \
-/bypass-permissions 30m  /require-permissions  /help; // sends a slash";
+pub(super) const HELP: &str = "/reset: new session  /cd FOLDER: new session there  /resume: history  /rename NAME  \
+/bypass-permissions 30m  /require-permissions  /help; to send a message that begins with a slash, type two";
 
 /// What a text beginning with a slash does; nothing if it is to be sent.
 pub(super) fn slash_command(model: &mut Model, agent: &str, text: &str) -> Option<Vec<Effect>> {

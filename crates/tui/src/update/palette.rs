@@ -114,7 +114,7 @@ fn perform_entry(model: &mut Model, typed: TypedKey, text: &str, selected: usize
     }
     match entry.target {
         PaletteTarget::Command(action) => {
-            // Keys that decide exist while the ask has the focus: from here they lead there first.
+            // Decision keys work only while the ask has the focus, so from here they go to the ask first.
             if is_decision(action) && model.focused_kind() != PanelKind::Ask {
                 commands::go(model, PanelKind::Ask);
                 return say(model, "this is the ask: read it, then use its key");

@@ -65,17 +65,20 @@ pub(super) fn draw(model: &Model, area: Rect, canvas: &mut Canvas<'_>) {
             Role::Text,
         );
         line.push_shown(format!("{:>8} {bar} ", cost_text(cost)), Role::Text);
-        let tokens = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
         let percent =
             context_percent(agent).map_or(String::new(), |percent| format!("  context {percent}%"));
         let text = format!(
             "in {}  out {}{percent}  {} turns",
-            tokens(managed.usage.tokens_in),
-            tokens(managed.usage.tokens_out),
+            token_text(managed.usage.tokens_in),
+            token_text(managed.usage.tokens_out),
             managed.turns
         );
         line.push_shown(text, Role::Dim);
         lines.push(line);
     }
     canvas.put_lines(area, lines.iter());
+}
+
+fn token_text(count: Option<u64>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
 }

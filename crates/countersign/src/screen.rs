@@ -8,7 +8,7 @@ use std::io;
 use crate::error::CliError;
 
 pub(crate) use keyboard::KeyboardReader;
-pub(crate) use terminal::{RawTerminal, TerminalModes};
+pub(crate) use terminal::RawTerminal;
 
 /// A terminal that cannot be taken over, read or drawn on.
 pub(crate) fn terminal_error(source: io::Error) -> CliError {

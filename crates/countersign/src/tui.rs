@@ -32,7 +32,7 @@ use crate::client::{HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
 use crate::exit::CliExit;
-use crate::screen::{KeyboardReader, RawTerminal, TerminalModes, terminal_error};
+use crate::screen::{KeyboardReader, RawTerminal, terminal_error};
 
 /// At most thirty pictures a second, whatever comes.
 const FRAME: Duration = Duration::from_millis(33);
@@ -149,7 +149,7 @@ pub(crate) async fn tui(
     if !note.is_empty() {
         model.notices.say(note, 0);
     }
-    let terminal = RawTerminal::enter(TerminalModes::KeysAndFocus).map_err(terminal_error)?;
+    let terminal = RawTerminal::enter().map_err(terminal_error)?;
     let mut screen = ScreenLoop {
         links: HostLinks::open(endpoint.clone()),
         keyboard: KeyboardReader::open().map_err(terminal_error)?,
@@ -382,7 +382,7 @@ impl ScreenLoop {
         self.keyboard.close();
         self.terminal = None;
         let result = run();
-        self.terminal = Some(RawTerminal::enter(TerminalModes::KeysAndFocus)?);
+        self.terminal = Some(RawTerminal::enter()?);
         self.keyboard = KeyboardReader::open()?;
         self.cells.clear()?;
         // The other program's screen was no place to read an ask.

@@ -10,6 +10,8 @@ mod picture;
 #[cfg(test)]
 mod safety_tests;
 mod screen;
+#[cfg(test)]
+mod shared_safety_tests;
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
@@ -20,12 +22,13 @@ use countersign_protocol::{
     AnswerBody, ApprovalTarget, BypassRow, ChosenAnswer, HostEvent, NoParams, QuestionTarget,
     Reason, Remember, RememberBody, ResolutionBody, SubscribeParams, SuggestRulesParams, method,
 };
+use countersign_tui::decision_guard::GuardEvent;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::host_events::apply_event;
-use self::keys::{KeyAction, KeyPress};
+use self::keys::{KeyAction, KeyPress, KeyTime};
 use self::screen::{HostPresence, HostWarnings, WatchScreen};
 use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::duration;
@@ -34,14 +37,14 @@ use crate::exit::CliExit;
 use crate::notes;
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, rules};
-use crate::screen::{KeyboardReader, RawTerminal, TerminalModes, terminal_error};
+use crate::screen::{KeyboardReader, RawTerminal, terminal_error};
 
 pub(crate) const KEYS_HELP: &str = "Examples:
   countersign watch
 
 Keys:
   ↑/↓ select        PgUp/PgDn scroll
-  a   approve, after a confirmation with y or Enter
+  a   approve, after a second key: y or Enter
   s   approve and save as a rule, after the rule is shown
   d   deny          m  deny with a message
   r   reply: answer a question, or choose an option of an ask
@@ -97,7 +100,7 @@ pub(crate) async fn watch(endpoint: &HostEndpoint, note: &str) -> Result<CliExit
     apply_snapshot(&mut screen, opened);
     note.clone_into(&mut screen.note);
     // Only now: an error before this is printed on an ordinary screen.
-    let terminal = RawTerminal::enter(TerminalModes::Keys).map_err(terminal_error)?;
+    let terminal = RawTerminal::enter().map_err(terminal_error)?;
     let mut watch = WatchLoop {
         endpoint: endpoint.clone(),
         wire: WatchConnection::Up(Box::new(client)),
@@ -133,14 +136,14 @@ impl WatchLoop {
             self.draw()?;
             let woken = self.next_wake(&mut tick, &mut ends).await;
             let is_news = matches!(woken, WakeReason::Event(_) | WakeReason::Back(..));
-            let changed_at = self.screen.changed_at;
+            let settled_at = self.screen.guard.settled_at();
             let goes_on = self.handle(woken).await?;
             if !goes_on {
                 return Ok(());
             }
             // The new picture has not been drawn yet. Whatever was typed up to now, even after the
             // change itself, was meant for the old one.
-            if is_news && self.screen.changed_at != changed_at {
+            if is_news && self.screen.guard.settled_at() != settled_at {
                 self.flush_keyboard();
             }
         }
@@ -152,7 +155,8 @@ impl WatchLoop {
         self.screen.drop_old_notes();
         let picture = draw::draw(&self.screen, width.into(), height.into());
         picture::put(&self.terminal, &picture.lines)?;
-        self.screen.record_drawn(picture.page, picture.body);
+        self.screen
+            .record_drawn(picture.page, picture.body, Instant::now());
         Ok(())
     }
 
@@ -197,7 +201,7 @@ impl WatchLoop {
             },
             WakeReason::Back(client, opened) => {
                 self.wire = WatchConnection::Up(client);
-                self.screen.link = HostPresence::Up;
+                self.screen.set_link(HostPresence::Up, Instant::now());
                 self.screen.note = "reconnected to the host".into();
                 apply_snapshot(&mut self.screen, *opened);
             }
@@ -252,7 +256,7 @@ impl WatchLoop {
     }
 
     fn start_reconnect(&mut self) {
-        self.screen.link = HostPresence::Lost;
+        self.screen.set_link(HostPresence::Lost, Instant::now());
         self.screen.note = "lost the host, waiting for it; open asks are kept".into();
         self.wire = WatchConnection::Down(Box::pin(reconnect(self.endpoint.clone())));
     }
@@ -260,19 +264,23 @@ impl WatchLoop {
     /// Whether the loop goes on. `at` is when the key came in: what was typed before a change
     /// of the selected item is judged as that, however late it is read.
     async fn handle_input(&mut self, at: Instant, input: Event) -> bool {
+        let is_repeat = is_repeat(&input);
         let key = match input {
             Event::Key(event) => key_of(&event),
             Event::Paste(text) => Some(KeyPress::Paste(text)),
-            Event::Resize(..) => {
-                self.screen.restart_reading();
+            other => {
+                self.handle_window_event(&other);
                 None
             }
-            _ => None,
         };
         let Some(key) = key else { return true };
-        // `at` and not the present: a key that waited behind a slow call must not gain reading time by
-        // that.
-        match keys::handle_key(&mut self.screen, key, at) {
+        // With `at`: a key that waited behind a slow call must not gain reading time by that.
+        let time = KeyTime {
+            handled: Instant::now(),
+            pressed: at,
+            is_repeat,
+        };
+        match keys::handle_key(&mut self.screen, key, time) {
             KeyAction::None => {}
             KeyAction::Quit => return false,
             KeyAction::Resolve {
@@ -307,12 +315,22 @@ impl WatchLoop {
         true
     }
 
+    fn handle_window_event(&mut self, event: &Event) {
+        let now = Instant::now();
+        match event {
+            Event::Resize(..) => self.screen.restart_reading(now),
+            Event::FocusGained => drop(self.screen.tell_guard(&GuardEvent::Focus, now)),
+            Event::FocusLost => drop(self.screen.tell_guard(&GuardEvent::Blur, now)),
+            _ => {}
+        }
+    }
+
     async fn resolve(&mut self, id: String, body: ResolutionBody) {
         let WatchConnection::Up(client) = &mut self.wire else {
             return;
         };
         let body = ResolutionBody {
-            considered_ms: self.screen.considered_ms(Instant::now()),
+            considered_ms: Some(self.screen.considered_ms(Instant::now())),
             ..body
         };
         let params = ApprovalTarget {
@@ -371,7 +389,7 @@ impl WatchLoop {
             question_id,
             body: AnswerBody {
                 answer,
-                considered_ms: self.screen.considered_ms(Instant::now()),
+                considered_ms: Some(self.screen.considered_ms(Instant::now())),
             },
         };
         let result = client.call::<method::AnswerQuestion>(&params).await;
@@ -400,15 +418,10 @@ impl WatchLoop {
 
     /// Forgets what was typed and not yet read.
     fn flush_keyboard(&mut self) {
-        if self
-            .keyboard
-            .drain()
-            .any(|event| matches!(event, Event::Resize(..)))
-        {
-            self.screen.restart_reading();
+        let dropped: Vec<Event> = self.keyboard.drain().collect();
+        for event in &dropped {
+            self.handle_window_event(event);
         }
-        // `any` stops at the first change of size; this takes what came after it.
-        for _ in self.keyboard.drain() {}
     }
 }
 
@@ -467,6 +480,10 @@ async fn reconnect(endpoint: HostEndpoint) -> (HostClient, InboxSnapshot) {
             return (client, opened);
         }
     }
+}
+
+fn is_repeat(event: &Event) -> bool {
+    matches!(event, Event::Key(key) if key.kind == KeyEventKind::Repeat)
 }
 
 fn key_of(event: &KeyEvent) -> Option<KeyPress> {

@@ -328,7 +328,8 @@ impl DecisionGuard {
         self.counted_from = counts.then_some(at);
     }
 
-    fn refusal_of_act(&self, origin: ActOrigin, at: u64) -> Option<GuardRefusal> {
+    /// Why an act decides nothing, whatever it wants.
+    pub fn refusal_of_act(&self, origin: ActOrigin, at: u64) -> Option<GuardRefusal> {
         if !origin.is_single() {
             return Some(GuardRefusal::NotASingleAct);
         }

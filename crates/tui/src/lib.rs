@@ -29,6 +29,8 @@ pub mod render;
 pub mod replay;
 pub mod review;
 #[cfg(any(test, feature = "test-rows"))]
+pub mod safety_suite;
+#[cfg(any(test, feature = "test-rows"))]
 pub mod test_rows;
 #[cfg(test)]
 mod test_screen;

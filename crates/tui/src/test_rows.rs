@@ -1,8 +1,9 @@
 //! Rows for tests.
 
 use countersign_protocol::{
-    GrantRow, HostAgent, HostAgentDisplay, HostApproval, HostAskView, HostQuestion, HostRule,
-    HostVerdict, HostVerdictPart, Raw, RuleScope, Time, Who,
+    GrantRow, HostAgent, HostAgentDisplay, HostAnswerLimits, HostApproval, HostAskView, HostChoice,
+    HostChoiceQuestion, HostQuestion, HostRule, HostVerdict, HostVerdictPart, Raw, RuleScope, Time,
+    Who,
 };
 
 /// JSON as it came. Text that is not JSON is a mistake in the test.
@@ -199,5 +200,23 @@ pub fn managed() -> countersign_protocol::ManagedRow {
         cwd: "/srv/app".into(),
         run: 1,
         ..countersign_protocol::ManagedRow::default()
+    }
+}
+
+/// A question with two choices, as an ask carries it.
+pub fn choice_question(question: &str) -> HostChoiceQuestion {
+    let choices = ["SQLite", "Postgres"].map(|label| HostChoice {
+        description: None,
+        label: label.into(),
+    });
+    HostChoiceQuestion {
+        choices: choices.into(),
+        free_text: false,
+        header: None,
+        limits: HostAnswerLimits::default(),
+        number: false,
+        optional: false,
+        question: question.into(),
+        several: false,
     }
 }

@@ -13,19 +13,11 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute};
 
-/// What the terminal is to tell beside keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TerminalModes {
-    Keys,
-    /// Also when the window gets or loses the focus.
-    KeysAndFocus,
-}
-
 /// Holds the terminal; dropping it gives the terminal back.
 pub(crate) struct RawTerminal;
 
 impl RawTerminal {
-    pub(crate) fn enter(modes: TerminalModes) -> io::Result<Self> {
+    pub(crate) fn enter() -> io::Result<Self> {
         restore_on_panic();
         enable_raw_mode()?;
         // From here on a failure must undo what was done: the value exists before the next step.
@@ -35,14 +27,13 @@ impl RawTerminal {
             EnterAlternateScreen,
             // Pasted text then arrives as one event, and cannot be taken for keys.
             EnableBracketedPaste,
+            // Nobody decides in a window that they do not look at.
+            EnableFocusChange,
             // A terminal may show a character wider than our table says. Cut at the edge, such a line
             // cannot push another one off the screen.
             DisableLineWrap,
             cursor::Hide
         )?;
-        if modes == TerminalModes::KeysAndFocus {
-            execute!(io::stdout(), EnableFocusChange)?;
-        }
         Ok(terminal)
     }
 }

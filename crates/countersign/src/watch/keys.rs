@@ -1,22 +1,17 @@
 //! What a key does. Pure: the same screen, key and time always give the same action.
 //!
-//! Invariants: an allow takes two keys and a text that was read to its end; keys that come with
-//! or right after a change of the selected item decide nothing; pasted text decides nothing.
+//! Invariant: an answer leaves only through the decision guard, which the terminal UI has as well.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use countersign_protocol::HostApproval;
+use countersign_tui::decision_guard::{ActOrigin, GuardDecision, GuardEvent, GuardRefusal};
 
-use super::screen::{HostPresence, InputMode, WatchScreen};
+use super::screen::{InputMode, WatchScreen};
 use crate::render::approvals::{self, APPROVE, DENY};
 use crate::render::choices;
 use crate::render::inbox_item::InboxContent;
 
-/// Keys that decide do not count for this long after the selected item appeared or changed.
-pub(super) const SETTLE: Duration = Duration::from_millis(500);
-/// Nobody reads the question for the second key faster than this.
-pub(super) const PROMPT: Duration = Duration::from_millis(250);
-const UNREAD: &str = "read it to the end first: PgDn";
 /// The longest text that can be typed here.
 const TEXT_CHARS_MAX: usize = 4_000;
 
@@ -63,31 +58,49 @@ pub(super) enum KeyAction {
     },
 }
 
-pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, now: Instant) -> KeyAction {
-    if key == KeyPress::Interrupt {
-        return KeyAction::Quit;
-    }
-    match screen.mode.clone() {
-        InputMode::Browse => browse(screen, &key, now),
-        InputMode::Confirm { option } => confirm(screen, &key, option, Vec::new(), now),
-        InputMode::Save { option, rules } => confirm_rules(screen, &key, option, rules, now),
-        InputMode::Choose { index } => choose(screen, &key, index, now),
-        InputMode::TypeDenial { text } => edit_text(screen, key, text, TextPurpose::Denial),
-        InputMode::TypeAnswer { text, given } => {
-            edit_text(screen, key, text, TextPurpose::Answer { given })
+/// When a key is handled, when it was typed, and whether it is held down.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyTime {
+    pub(super) handled: Instant,
+    pub(super) pressed: Instant,
+    pub(super) is_repeat: bool,
+}
+
+impl KeyTime {
+    fn origin(self, screen: &WatchScreen) -> ActOrigin {
+        ActOrigin {
+            pressed_at: Some(screen.guard_time(self.pressed)),
+            repeated: self.is_repeat,
+            ..ActOrigin::default()
         }
     }
 }
 
-fn browse(screen: &mut WatchScreen, key: &KeyPress, now: Instant) -> KeyAction {
+pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, time: KeyTime) -> KeyAction {
+    if key == KeyPress::Interrupt {
+        return KeyAction::Quit;
+    }
+    match screen.mode.clone() {
+        InputMode::Browse => browse(screen, &key, time),
+        InputMode::Confirm { option } => confirm(screen, &key, option, Vec::new(), time),
+        InputMode::Save { option, rules } => confirm_rules(screen, &key, option, rules, time),
+        InputMode::Choose { index } => choose(screen, &key, index, time),
+        InputMode::TypeDenial { text } => edit_text(screen, key, text, TextPurpose::Denial, time),
+        InputMode::TypeAnswer { text, given } => {
+            edit_text(screen, key, text, TextPurpose::Answer { given }, time)
+        }
+    }
+}
+
+fn browse(screen: &mut WatchScreen, key: &KeyPress, time: KeyTime) -> KeyAction {
     match key {
-        KeyPress::Up => screen.move_selection(false, now),
-        KeyPress::Down => screen.move_selection(true, now),
+        KeyPress::Up => screen.move_selection(false, time.handled),
+        KeyPress::Down => screen.move_selection(true, time.handled),
         KeyPress::PageUp | KeyPress::PageDown => scroll(screen, key),
-        KeyPress::Char('v') => screen.toggle_detail(),
+        KeyPress::Char('v') => screen.toggle_detail(time.handled),
         KeyPress::Char('q') => return KeyAction::Quit,
         KeyPress::Char(letter @ ('a' | 's' | 'd' | 'm' | 'r')) => {
-            return decide(screen, *letter, now);
+            return decide(screen, *letter, time);
         }
         _ => {}
     }
@@ -109,13 +122,13 @@ fn page_step(screen: &WatchScreen) -> usize {
 }
 
 /// A key that decides, if it may.
-fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
+fn decide(screen: &mut WatchScreen, letter: char, time: KeyTime) -> KeyAction {
     let Some(item) = screen.selected_item().cloned() else {
         screen.note = "nothing is selected".into();
         return KeyAction::None;
     };
     // Before any of the keys that decide acts, so that none can be forgotten here.
-    if let Some(why) = why_blocked(screen, now) {
+    if let Some(why) = why_blocked(screen, time) {
         screen.note = why;
         return KeyAction::None;
     }
@@ -125,11 +138,11 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
         ('a' | 's', InboxContent::Ask(row)) if !row.questions.is_empty() => {
             screen.note = "this is a question: r to reply".into();
         }
-        ('a', InboxContent::Ask(row)) => approve(screen, &row, now),
-        ('s', InboxContent::Ask(row)) => return suggest(screen, &row),
+        ('a', InboxContent::Ask(row)) => approve(screen, &row, time),
+        ('s', InboxContent::Ask(row)) => return suggest(screen, &row, time),
         // One key is enough for a denial: a wrong one costs a repetition, a wrong approval may cost the
         // machine.
-        ('d', InboxContent::Ask(row)) => return deny(screen, &row),
+        ('d', InboxContent::Ask(row)) => return deny(screen, &row, time),
         ('m', InboxContent::Ask(row)) if can_deny(&row) => {
             screen.mode = InputMode::TypeDenial {
                 text: String::new(),
@@ -154,24 +167,29 @@ fn decide(screen: &mut WatchScreen, letter: char, now: Instant) -> KeyAction {
 }
 
 /// Why nothing can be decided about the selected item right now.
-fn why_blocked(screen: &WatchScreen, now: Instant) -> Option<String> {
-    let item = screen.selected_item()?;
-    if let Some(ended) = &item.ended {
-        return Some(format!(
-            "{} has ended ({ended}): ↑/↓ to continue",
-            approvals::short_id(item.id())
-        ));
-    }
-    if screen.link == HostPresence::Lost {
-        return Some("not connected: nothing can be sent".into());
-    }
-    (now < screen.changed_at + SETTLE)
-        .then(|| "key ignored: this just appeared or changed; read it first".into())
+fn why_blocked(screen: &WatchScreen, time: KeyTime) -> Option<String> {
+    let at = screen.guard_time(time.handled);
+    let refusal = screen.guard.refusal_of_act(time.origin(screen), at)?;
+    Some(describe_refusal(screen, refusal))
 }
 
-fn approve(screen: &mut WatchScreen, row: &HostApproval, now: Instant) {
+fn describe_refusal(screen: &WatchScreen, refusal: GuardRefusal) -> String {
+    let item = screen.selected_item();
+    match (
+        refusal,
+        item.and_then(|item| item.ended.as_ref().zip(Some(item))),
+    ) {
+        (GuardRefusal::Ended, Some((ended, item))) => format!(
+            "{} has ended ({ended}): ↑/↓ to continue",
+            approvals::short_id(item.id())
+        ),
+        _ => refusal.describe().into(),
+    }
+}
+
+fn approve(screen: &mut WatchScreen, row: &HostApproval, time: KeyTime) {
     match approving_option(row) {
-        Ok(option) => ask_for_confirmation(screen, row, option, now),
+        Ok(option) => ask_for_confirmation(screen, row, option, "key:a", time),
         Err(why) => screen.note = why.into(),
     }
 }
@@ -188,19 +206,23 @@ fn approving_option(row: &HostApproval) -> Result<&str, &'static str> {
 }
 
 /// The first step of an allow that becomes a rule: which rule it would be.
-fn suggest(screen: &mut WatchScreen, row: &HostApproval) -> KeyAction {
-    let why = match approving_option(row) {
-        Ok(_) if !screen.end_seen => UNREAD,
-        Ok(option) => {
-            return KeyAction::Suggest {
-                id: row.id.clone(),
-                option: option.to_owned(),
-            };
+fn suggest(screen: &mut WatchScreen, row: &HostApproval, time: KeyTime) -> KeyAction {
+    let option = match approving_option(row) {
+        Ok(option) => option,
+        Err(why) => {
+            screen.note = why.into();
+            return KeyAction::None;
         }
-        Err(why) => why,
     };
-    screen.note = why.into();
-    KeyAction::None
+    let pressed = screen.guard_time(time.pressed.min(time.handled));
+    if let Some(refusal) = screen.guard.refusal_of_allow(pressed) {
+        screen.note = describe_refusal(screen, refusal);
+        return KeyAction::None;
+    }
+    KeyAction::Suggest {
+        id: row.id.clone(),
+        option: option.to_owned(),
+    }
 }
 
 /// The second step: the rules stand above the ask, and count only if both were read.
@@ -209,24 +231,36 @@ fn confirm_rules(
     key: &KeyPress,
     option: String,
     rules: Vec<String>,
-    now: Instant,
+    time: KeyTime,
 ) -> KeyAction {
     match key {
         KeyPress::PageUp | KeyPress::PageDown => scroll(screen, key),
-        KeyPress::Char('y') | KeyPress::Enter if !screen.end_seen => screen.note = UNREAD.into(),
-        _ => return confirm(screen, key, option, rules, now),
+        _ => return confirm(screen, key, option, rules, time),
     }
     KeyAction::None
 }
 
-/// Shows the question for the second key, if the item was read to its end where that matters.
-fn ask_for_confirmation(screen: &mut WatchScreen, row: &HostApproval, option: &str, now: Instant) {
-    if approvals::allows(row, option) && !screen.end_seen {
-        screen.note = UNREAD.into();
-        screen.mode = InputMode::Browse;
-        return;
+/// Shows the question for the second key, if the guard takes the first.
+fn ask_for_confirmation(
+    screen: &mut WatchScreen,
+    row: &HostApproval,
+    option: &str,
+    place: &str,
+    time: KeyTime,
+) {
+    screen.mode = InputMode::Browse;
+    if approvals::allows(row, option) {
+        let first = GuardEvent::Allow {
+            place,
+            option: Some(option),
+            form: true,
+            origin: time.origin(screen),
+        };
+        if let GuardDecision::Refused(refusal) = screen.tell_guard(&first, time.handled) {
+            screen.note = describe_refusal(screen, refusal);
+            return;
+        }
     }
-    screen.prompted_at = now;
     screen.mode = InputMode::Confirm {
         option: option.to_owned(),
     };
@@ -238,16 +272,30 @@ fn can_deny(row: &HostApproval) -> bool {
     row.options.iter().any(|option| option == DENY) && !approvals::allows(row, DENY)
 }
 
-fn deny(screen: &mut WatchScreen, row: &HostApproval) -> KeyAction {
-    if can_deny(row) {
-        return KeyAction::Resolve {
-            id: row.id.clone(),
+fn deny(screen: &mut WatchScreen, row: &HostApproval, time: KeyTime) -> KeyAction {
+    if !can_deny(row) {
+        screen.note = "no option is called `deny`: r to choose another".into();
+        return KeyAction::None;
+    }
+    let denial = GuardEvent::Deny {
+        origin: time.origin(screen),
+    };
+    match screen.tell_guard(&denial, time.handled) {
+        GuardDecision::Deny { subject, .. } => KeyAction::Resolve {
+            id: subject,
             option: DENY.into(),
             message: None,
             remember: Vec::new(),
-        };
+        },
+        decision => refuse(screen, &decision),
     }
-    screen.note = "no option is called `deny`: r to choose another".into();
+}
+
+/// Says why the guard let nothing through.
+fn refuse(screen: &mut WatchScreen, decision: &GuardDecision) -> KeyAction {
+    if let GuardDecision::Refused(refusal) = decision {
+        screen.note = describe_refusal(screen, *refusal);
+    }
     KeyAction::None
 }
 
@@ -256,40 +304,60 @@ fn confirm(
     key: &KeyPress,
     option: String,
     remember: Vec<String>,
-    now: Instant,
+    time: KeyTime,
 ) -> KeyAction {
-    match key {
-        KeyPress::Char('y') | KeyPress::Enter => {}
+    let place = match key {
+        KeyPress::Char('y') => "key:y",
+        KeyPress::Enter => "key:Enter",
         KeyPress::Char('n' | 'q') | KeyPress::Escape => {
-            screen.mode = InputMode::Browse;
-            screen.note = "nothing was sent".into();
-            return KeyAction::None;
+            return cancel(screen, "nothing was sent", time);
         }
-        // Any other key leaves the question open: only a clear yes or no ends it.
-        _ => return KeyAction::None,
+        // Somebody types: the second key would be one of their letters.
+        _ => return cancel(screen, "nothing was sent: another key was pressed", time),
+    };
+    let origin = time.origin(screen);
+    let is_allow = match screen.selected_item().map(|item| &item.content) {
+        Some(InboxContent::Ask(row)) => approvals::allows(row, &option),
+        _ => true,
+    };
+    // Whatever changed in between voids the first key: the ask, the host, the window.
+    if is_allow && screen.guard.confirmable_from().is_none() {
+        let why = why_blocked(screen, time);
+        let why = why.unwrap_or_else(|| "it changed meanwhile".to_owned());
+        return cancel(screen, &format!("nothing was sent: {why}"), time);
     }
-    // Again for the second key: in between the ask may have ended or changed, or the host may be lost.
-    if let Some(why) = why_blocked(screen, now) {
-        screen.mode = InputMode::Browse;
-        screen.note = format!("nothing was sent: {why}");
-        return KeyAction::None;
-    }
-    // Two keys in one stroke, or one that repeats while it is held down, are not two decisions.
-    if now < screen.prompted_at + PROMPT {
-        screen.note = "key ignored: pressed too soon after the question".into();
-        return KeyAction::None;
-    }
-    screen.mode = InputMode::Browse;
-    let id = screen.selected.clone().unwrap_or_default();
-    KeyAction::Resolve {
-        id,
-        option,
-        message: None,
-        remember,
+    let second = if is_allow {
+        GuardEvent::Confirm { place, origin }
+    } else {
+        GuardEvent::Deny { origin }
+    };
+    match screen.tell_guard(&second, time.handled) {
+        GuardDecision::Allow { subject, .. } | GuardDecision::Deny { subject, .. } => {
+            screen.mode = InputMode::Browse;
+            KeyAction::Resolve {
+                id: subject,
+                option,
+                message: None,
+                remember,
+            }
+        }
+        GuardDecision::Refused(GuardRefusal::TooSoon) if is_allow => {
+            screen.note = "key ignored: pressed too soon after the question".into();
+            KeyAction::None
+        }
+        decision => refuse(screen, &decision),
     }
 }
 
-fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, now: Instant) -> KeyAction {
+/// Goes back to the list, and says that nothing was sent.
+fn cancel(screen: &mut WatchScreen, note: &str, time: KeyTime) -> KeyAction {
+    screen.tell_guard(&GuardEvent::Cancel, time.handled);
+    screen.mode = InputMode::Browse;
+    screen.note = note.to_owned();
+    KeyAction::None
+}
+
+fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, time: KeyTime) -> KeyAction {
     let Some(InboxContent::Ask(row)) = screen.selected_item().map(|item| item.content.clone())
     else {
         screen.mode = InputMode::Browse;
@@ -310,7 +378,7 @@ fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, now: Instant) 
         KeyPress::Escape | KeyPress::Char('q') => screen.mode = InputMode::Browse,
         KeyPress::Enter => {
             if let Some(option) = row.options.get(index) {
-                ask_for_confirmation(screen, &row, option, now);
+                ask_for_confirmation(screen, &row, option, "key:Enter", time);
             }
         }
         _ => {}
@@ -320,13 +388,13 @@ fn choose(screen: &mut WatchScreen, key: &KeyPress, index: usize, now: Instant) 
 
 /// Begins the reply to what an ask wants to know, once all its choices were on the screen.
 fn reply(screen: &mut WatchScreen) {
-    if screen.end_seen {
+    if screen.guard.is_seen() {
         screen.mode = InputMode::TypeAnswer {
             text: String::new(),
             given: Vec::new(),
         };
     } else {
-        screen.note = UNREAD.into();
+        screen.note = GuardRefusal::NotSeen.describe().into();
     }
 }
 
@@ -345,6 +413,7 @@ fn edit_text(
     key: KeyPress,
     mut text: String,
     purpose: TextPurpose,
+    time: KeyTime,
 ) -> KeyAction {
     match key {
         KeyPress::Char(c) if text.chars().count() < TEXT_CHARS_MAX => text.push(c),
@@ -364,7 +433,7 @@ fn edit_text(
             screen.note = "nothing was sent".into();
             return KeyAction::None;
         }
-        KeyPress::Enter => return submit_text(screen, &text, purpose),
+        KeyPress::Enter => return submit_text(screen, &text, purpose, time),
         _ => {}
     }
     screen.mode = match purpose {
@@ -374,10 +443,13 @@ fn edit_text(
     KeyAction::None
 }
 
-fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> KeyAction {
+fn submit_text(
+    screen: &mut WatchScreen,
+    text: &str,
+    purpose: TextPurpose,
+    time: KeyTime,
+) -> KeyAction {
     let text = text.trim();
-    // No reading time is asked for: a text takes longer to type, and neither a denial nor an answer
-    // approves anything.
     let over = screen
         .selected_item()
         .is_none_or(|item| item.ended.is_some());
@@ -386,16 +458,22 @@ fn submit_text(screen: &mut WatchScreen, text: &str, purpose: TextPurpose) -> Ke
         screen.note = "nothing was sent: it ended elsewhere".into();
         return KeyAction::None;
     }
-    let is_missing = text.is_empty() && !can_be_left_empty(screen, &purpose);
-    if is_missing || screen.link == HostPresence::Lost {
-        screen.note = match screen.link {
-            HostPresence::Up => "type some text first, or Esc to go back".into(),
-            HostPresence::Lost => "not connected: nothing can be sent".into(),
-        };
+    if text.is_empty() && !can_be_left_empty(screen, &purpose) {
+        screen.note = "type some text first, or Esc to go back".into();
         return KeyAction::None;
     }
+    let origin = time.origin(screen);
+    let sent = match purpose {
+        TextPurpose::Denial => GuardEvent::Deny { origin },
+        TextPurpose::Answer { .. } => GuardEvent::Answer { origin },
+    };
+    let decision = screen.tell_guard(&sent, time.handled);
+    let (GuardDecision::Deny { subject: id, .. } | GuardDecision::Answer { subject: id, .. }) =
+        decision
+    else {
+        return refuse(screen, &decision);
+    };
     screen.mode = InputMode::Browse;
-    let id = screen.selected.clone().unwrap_or_default();
     match purpose {
         TextPurpose::Denial => KeyAction::Resolve {
             id,

@@ -5,16 +5,29 @@ use std::time::{Duration, Instant};
 use countersign_protocol::{
     HostAnswerLimits, HostApproval, HostChoice, HostChoiceQuestion, HostEvent, Time,
 };
+use countersign_tui::decision_guard::{PROMPT_MS, SETTLE_MS};
 use serde_json::json;
 
 use super::draw::draw;
-use super::keys::{KeyAction, KeyPress, PROMPT, SETTLE, handle_key};
+use super::keys::{self, KeyAction, KeyPress, KeyTime};
 use super::screen::{HostPresence, InputMode, WatchScreen};
 use crate::render::decisions;
 use crate::render::inbox_item::InboxItem;
 use crate::test_rows;
 
+const SETTLE: Duration = Duration::from_millis(SETTLE_MS);
+const PROMPT: Duration = Duration::from_millis(PROMPT_MS);
 const ASK: &str = "approval-aaaa11112222";
+
+/// A key that is handled when it is typed.
+fn handle_key(screen: &mut WatchScreen, key: KeyPress, at: Instant) -> KeyAction {
+    let time = KeyTime {
+        handled: at,
+        pressed: at,
+        is_repeat: false,
+    };
+    keys::handle_key(screen, key, time)
+}
 
 fn screen(start: Instant) -> WatchScreen {
     let mut screen = WatchScreen::new(start, Time(181_000_000));
@@ -34,7 +47,7 @@ fn long_screen(start: Instant) -> WatchScreen {
 /// Draws as the loop does, so that the screen knows what was seen.
 fn picture(screen: &mut WatchScreen, width: usize, height: usize) -> String {
     let picture = draw(screen, width, height);
-    screen.record_drawn(picture.page, picture.body);
+    screen.record_drawn(picture.page, picture.body, screen.epoch);
     assert_eq!(picture.lines.len(), height);
     let lines: Vec<_> = picture
         .lines
@@ -108,9 +121,9 @@ fn what_is_folded_comes_into_view_by_a_key_and_is_to_be_read_as_well() {
     let start = Instant::now();
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
-    assert!(screen.end_seen);
+    assert!(screen.guard.is_seen());
     handle_key(&mut screen, KeyPress::Char('v'), start);
-    assert!(!screen.end_seen);
+    assert!(!screen.guard.is_seen());
     let shown = picture(&mut screen, 72, 24);
     for line in [
         "digest     sha256:d1gest",
@@ -253,10 +266,10 @@ fn what_does_not_fit_must_be_read_to_its_end() {
     );
     handle_key(&mut screen, KeyPress::PageDown, later);
     picture(&mut screen, 72, 13);
-    assert!(!screen.end_seen, "one page is not enough here");
+    assert!(!screen.guard.is_seen(), "one page is not enough here");
     handle_key(&mut screen, KeyPress::PageDown, later);
     picture(&mut screen, 72, 13);
-    assert!(screen.end_seen);
+    assert!(screen.guard.is_seen());
     handle_key(&mut screen, KeyPress::Char('a'), later);
     assert_eq!(
         screen.mode,
@@ -271,9 +284,9 @@ fn a_new_size_begins_the_reading_again() {
     let start = Instant::now();
     let mut screen = long_screen(start);
     picture(&mut screen, 72, 40);
-    screen.restart_reading();
+    screen.restart_reading(start);
     picture(&mut screen, 72, 13);
-    assert!(!screen.end_seen);
+    assert!(!screen.guard.is_seen());
 }
 
 #[test]
@@ -281,7 +294,7 @@ fn in_a_window_too_small_to_read_nothing_is_approved() {
     let start = Instant::now();
     let mut screen = screen(start);
     let picture = draw(&screen, 30, 5);
-    screen.record_drawn(picture.page, picture.body);
+    screen.record_drawn(picture.page, picture.body, screen.epoch);
     handle_key(&mut screen, KeyPress::Char('a'), start + SETTLE);
     assert_eq!(screen.mode, InputMode::Browse);
 }
@@ -371,6 +384,7 @@ fn a_denial_carries_its_words_and_a_question_its_answer() {
     };
     assert_eq!(handle_key(&mut screen, KeyPress::Enter, later), denied);
     handle_key(&mut screen, KeyPress::Down, later);
+    picture(&mut screen, 72, 20);
     handle_key(&mut screen, KeyPress::Char('r'), later + SETTLE);
     handle_key(&mut screen, KeyPress::Char('2'), later + SETTLE);
     let answered = KeyAction::Answer {
@@ -392,7 +406,7 @@ fn choosing_an_option_that_allows_follows_the_same_rules() {
     handle_key(&mut screen, KeyPress::Char('r'), later);
     handle_key(&mut screen, KeyPress::Enter, later);
     assert_eq!(
-        (screen.mode.clone(), screen.end_seen),
+        (screen.mode.clone(), screen.guard.is_seen()),
         (InputMode::Browse, false)
     );
     handle_key(&mut screen, KeyPress::Char('r'), later);
@@ -411,7 +425,7 @@ fn without_a_host_nothing_is_sent() {
     let start = Instant::now();
     let mut screen = screen(start);
     picture(&mut screen, 72, 20);
-    screen.link = HostPresence::Lost;
+    screen.set_link(HostPresence::Lost, start);
     assert_eq!(
         handle_key(&mut screen, KeyPress::Char('d'), start + SETTLE),
         KeyAction::None

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use countersign_protocol::{HostApproval, HostQuestion, Time};
+use countersign_tui::decision_guard::{ActOrigin, DecisionGuard, GuardDecision, GuardEvent};
 pub(super) use countersign_tui::host_warnings::HostWarnings;
 
 use crate::notes;
@@ -60,15 +61,15 @@ pub(super) struct WatchScreen {
     pub(super) scroll: usize,
     /// How much of the selected item is shown.
     pub(super) detail: FieldDetail,
-    /// Whether the last line of the selected item has been on the screen.
-    pub(super) end_seen: bool,
     /// Lines of the selected item that fit on the screen, and lines it has, as last drawn.
     pub(super) page: usize,
     pub(super) body: usize,
-    /// When the selected item appeared or changed.
-    pub(super) changed_at: Instant,
-    /// When the question for a second key appeared.
-    pub(super) prompted_at: Instant,
+    /// Decides whether a key may answer; the same as in the terminal UI.
+    pub(super) guard: DecisionGuard,
+    /// What the guard's milliseconds are counted from.
+    pub(super) epoch: Instant,
+    /// Changes whenever the selected item does.
+    pub(super) version: u64,
     pub(super) mode: InputMode,
     pub(super) note: String,
     /// What a person must know whatever is selected.
@@ -84,11 +85,11 @@ impl WatchScreen {
             selected: None,
             scroll: 0,
             detail: FieldDetail::Folded,
-            end_seen: false,
             page: 0,
             body: 0,
-            changed_at: now,
-            prompted_at: now,
+            guard: DecisionGuard::new(true, true),
+            epoch: now,
+            version: 0,
             mode: InputMode::Browse,
             note: String::new(),
             warnings: HostWarnings::default(),
@@ -97,10 +98,51 @@ impl WatchScreen {
         }
     }
 
-    /// How long the selected item has been on the screen as it is, in milliseconds. For the record.
-    pub(super) fn considered_ms(&self, now: Instant) -> Option<u64> {
-        let shown = now.saturating_duration_since(self.changed_at);
-        u64::try_from(shown.as_millis()).ok()
+    /// How long the whole of the selected item has been on the screen, in milliseconds. For the record.
+    pub(super) fn considered_ms(&self, now: Instant) -> u64 {
+        self.guard.considered_ms(self.guard_time(now))
+    }
+
+    /// An instant as the guard counts it.
+    pub(super) fn guard_time(&self, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.epoch);
+        u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the guard something, and returns what may happen because of it.
+    pub(super) fn tell_guard(&mut self, event: &GuardEvent<'_>, now: Instant) -> GuardDecision {
+        let at = self.guard_time(now);
+        self.guard.step(event, at)
+    }
+
+    /// The host is there, or is not.
+    pub(super) fn set_link(&mut self, link: HostPresence, now: Instant) {
+        self.link = link;
+        let event = match link {
+            HostPresence::Up => GuardEvent::Connected,
+            HostPresence::Lost => GuardEvent::Lost,
+        };
+        self.tell_guard(&event, now);
+    }
+
+    /// Tells the guard about a selected item that is another one than before, or looks different.
+    fn show_selected(&mut self, now: Instant) {
+        self.version += 1;
+        let (version, at) = (self.version.to_string(), self.guard_time(now));
+        let Some(item) = self.selected_item() else {
+            self.tell_guard(&GuardEvent::Hide, now);
+            return;
+        };
+        let (subject, is_over) = (item.id().to_owned(), item.ended.is_some());
+        let shown = GuardEvent::Show {
+            subject: &subject,
+            version: &version,
+            confirm: true,
+        };
+        self.guard.step(&shown, at);
+        if is_over {
+            self.guard.step(&GuardEvent::Ended, at);
+        }
     }
 
     pub(super) fn selected_index(&self) -> Option<usize> {
@@ -128,8 +170,7 @@ impl WatchScreen {
                     );
                 }
                 self.items[index] = item;
-                self.changed_at = now;
-                self.end_seen = false;
+                self.show_selected(now);
             }
             // Not the selected one: that stays, so that a key typed at it does not hit another item.
             (Some(index), Some(_)) => drop(self.items.remove(index)),
@@ -167,12 +208,16 @@ impl WatchScreen {
         let selected = self.selected.as_deref();
         self.items
             .retain(|item| ids.contains(item.id()) || Some(item.id()) == selected);
+        let mut has_ended = false;
         for item in &mut self.items {
             // A note does not end: the selected one is only too old for the list.
             if !ids.contains(item.id()) && item.ended.is_none() && !item.is_note() {
                 item.ended = Some("ended while disconnected".into());
-                self.changed_at = now;
+                has_ended = true;
             }
+        }
+        if has_ended {
+            self.tell_guard(&GuardEvent::Ended, now);
         }
         for item in open {
             self.update_item(item, now);
@@ -212,10 +257,20 @@ impl WatchScreen {
         if !is_open || self.mode != InputMode::Browse {
             return;
         }
+        // The key that asked for the rules was judged when it was typed. Its time counts from here on, where the
+        // question for the second key appears.
+        let begun = GuardEvent::Allow {
+            place: "key:s",
+            option: Some(&option),
+            form: true,
+            origin: ActOrigin::default(),
+        };
+        if let GuardDecision::Refused(refusal) = self.tell_guard(&begun, now) {
+            self.note = refusal.describe().into();
+            return;
+        }
         self.mode = InputMode::Save { option, rules };
-        self.prompted_at = now;
-        self.scroll = 0;
-        self.end_seen = false;
+        self.restart_reading(now);
     }
 
     /// The person's own decision reached the host: the item goes, the next one is selected.
@@ -263,28 +318,30 @@ impl WatchScreen {
     }
 
     /// Remembers what the last drawing showed of the selected item.
-    pub(super) fn record_drawn(&mut self, page: usize, body: usize) {
+    pub(super) fn record_drawn(&mut self, page: usize, body: usize, now: Instant) {
         self.page = page;
         self.body = body;
         self.scroll = self.scroll.min(body.saturating_sub(page.max(1)));
         // In a window without room for the body nothing was read. What was seen once stays seen until
         // the item changes: scrolling back is reading, too.
-        self.end_seen |= page > 0 && self.scroll + page >= body;
+        if page > 0 && self.scroll + page >= body && !self.guard.is_seen() {
+            self.tell_guard(&GuardEvent::Seen, now);
+        }
     }
 
     /// The window has another size: lines break elsewhere, so reading begins again.
-    pub(super) fn restart_reading(&mut self) {
+    pub(super) fn restart_reading(&mut self, now: Instant) {
         self.scroll = 0;
-        self.end_seen = false;
+        self.tell_guard(&GuardEvent::Unseen, now);
     }
 
     /// Shows what is folded, or folds it again. What comes into view is to be read as well.
-    pub(super) fn toggle_detail(&mut self) {
+    pub(super) fn toggle_detail(&mut self, now: Instant) {
         self.detail = match self.detail {
             FieldDetail::Folded => FieldDetail::Full,
             FieldDetail::Full => FieldDetail::Folded,
         };
-        self.restart_reading();
+        self.restart_reading(now);
     }
 
     /// Selects what waits, and no note: an ask that came after it would stand there unselected.
@@ -303,8 +360,7 @@ impl WatchScreen {
         self.selected = id;
         self.detail = FieldDetail::Folded;
         self.scroll = 0;
-        self.end_seen = false;
-        self.changed_at = now;
+        self.show_selected(now);
         // A question for a second key belongs to the item that it was asked about.
         self.mode = InputMode::Browse;
     }
@@ -315,6 +371,7 @@ mod tests {
     use std::time::Duration;
 
     use countersign_protocol::{BypassRow, HostApprovalState, RuleProblem};
+    use countersign_tui::decision_guard::SETTLE_MS;
 
     use super::*;
     use crate::test_rows;
@@ -380,13 +437,13 @@ mod tests {
             (ids(&screen), screen.selected.as_deref()),
             (vec!["a", "b", "c"], Some("b"))
         );
-        assert_eq!(screen.changed_at, start);
+        assert_eq!(screen.guard.settled_at(), SETTLE_MS);
         screen.update_item(ended("a", 1), later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["b", "c"], Some("b"))
         );
-        assert_eq!(screen.changed_at, start);
+        assert_eq!(screen.guard.settled_at(), SETTLE_MS);
     }
 
     #[test]
@@ -402,14 +459,25 @@ mod tests {
             (vec!["a", "b"], Some("a"))
         );
         assert_eq!(screen.items[0].ended.as_deref(), Some("denied"));
-        assert_eq!(screen.changed_at, later);
-        let answered_at = later + Duration::from_millis(1_250);
-        assert_eq!(screen.considered_ms(answered_at), Some(1_250));
+        assert_eq!(screen.guard.settled_at(), 1_000 + SETTLE_MS);
         screen.move_selection(true, later);
         assert_eq!(
             (ids(&screen), screen.selected.as_deref()),
             (vec!["b"], Some("b"))
         );
+    }
+
+    #[test]
+    fn the_time_for_which_an_ask_was_whole_on_the_screen_is_counted() {
+        let start = Instant::now();
+        let mut screen = WatchScreen::new(start, Time(0));
+        screen.update_item(ask("a", 1), start);
+        let drawn_at = start + Duration::from_secs(1);
+        screen.record_drawn(4, 9, drawn_at);
+        assert_eq!(screen.considered_ms(drawn_at + Duration::from_secs(1)), 0);
+        screen.record_drawn(9, 9, drawn_at);
+        let answered_at = drawn_at + Duration::from_millis(1_250);
+        assert_eq!(screen.considered_ms(answered_at), 1_250);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What keys can and can never do.
 
 mod properties;
+mod safety;
 
 use countersign_protocol::{
     HostAnswerLimits, HostApproval, HostAskView, HostChoice, HostChoiceQuestion,

@@ -84,6 +84,8 @@ pub enum Action {
     MarkViewed,
     SendReview,
     OnlyNew,
+    NextTerminal,
+    PreviousTerminal,
     CycleShow,
     CycleRows,
     TryRule,

@@ -51,6 +51,15 @@ pub enum ReplyTag {
     Diff {
         agent: String,
     },
+    Terminals {
+        agent: String,
+    },
+    TerminalOutput {
+        agent: String,
+        terminal: String,
+        /// How much had been read.
+        after: u64,
+    },
     FeedPage,
     Rules,
     RulesChecked {

@@ -22,11 +22,12 @@ pub enum PanelKind {
     Rules,
     Diff,
     Usage,
+    Terminals,
 }
 
 impl PanelKind {
     /// All of them, by their names in files.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("inbox", Self::Inbox),
         ("ask", Self::Ask),
         ("agents", Self::Agents),
@@ -37,6 +38,7 @@ impl PanelKind {
         ("rules", Self::Rules),
         ("diff", Self::Diff),
         ("usage", Self::Usage),
+        ("terminals", Self::Terminals),
     ];
 
     pub fn name(self) -> &'static str {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent_list;
+pub mod agent_terminals;
 pub mod canvas;
 pub mod command;
 pub mod decision_guard;

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_protocol::{HostAgent, HostVerdict, RulesResult};
 
 use crate::agent_list::{self, AgentEntry};
+use crate::agent_terminals::AgentTerminals;
 use crate::draw::DrawReport;
 use crate::feed::Feed;
 use crate::glyphs::Glyphs;
@@ -59,7 +60,7 @@ pub struct ScreenSettings {
     pub folder: Option<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Model {
     pub host: HostState,
     pub inbox: Inbox,
@@ -79,6 +80,10 @@ pub struct Model {
     pub followed: Option<String>,
     /// Changes and comments, by agent.
     pub reviews: BTreeMap<String, Review>,
+    /// Terminals of the agents that a panel shows them of.
+    pub terminals: BTreeMap<String, AgentTerminals>,
+    /// Pieces of their output that may be read before the next second.
+    pub terminal_pieces: u8,
     pub feed: Feed,
     pub rules: Option<RulesResult>,
     /// What was tried against the rules, and what they said.
@@ -118,6 +123,8 @@ impl Model {
             loading: BTreeSet::new(),
             followed: None,
             reviews: BTreeMap::new(),
+            terminals: BTreeMap::new(),
+            terminal_pieces: 0,
             feed: Feed::default(),
             rules: None,
             tried: None,
@@ -239,7 +246,9 @@ impl Model {
                 let item = self.inbox.selected_item()?;
                 self.host.agents.get(agent_of(item)?)
             }
-            PanelKind::Transcript | PanelKind::Chat | PanelKind::Diff => self.panel_agent(&panel),
+            PanelKind::Transcript | PanelKind::Chat | PanelKind::Diff | PanelKind::Terminals => {
+                self.panel_agent(&panel)
+            }
             PanelKind::History => {
                 let agents = self.history(&panel.id);
                 let cursor = self

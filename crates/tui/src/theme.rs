@@ -119,6 +119,10 @@ impl Theme {
         Self::new(colors, self.background, self.depth)
     }
 
+    pub fn depth(&self) -> ColorDepth {
+        self.depth
+    }
+
     pub fn name(&self) -> &str {
         &self.colors.name
     }

@@ -15,6 +15,7 @@ mod palette;
 mod replies;
 mod rules;
 mod settings;
+mod terminals;
 mod transcripts;
 
 use countersign_protocol::{HostEvent, HostSnapshot, NoParams, method};
@@ -62,6 +63,7 @@ pub fn update(model: &mut Model, message: Message, now: Moment) -> Vec<Effect> {
     effects.extend(diff::load_visible(model));
     effects.extend(feed::load_visible(model));
     effects.extend(rules::load_visible(model));
+    effects.extend(terminals::load_visible(model));
     effects
 }
 
@@ -91,11 +93,12 @@ fn handle_focus(model: &mut Model, is_focused: bool) -> Vec<Effect> {
 
 fn handle_tick(model: &mut Model) -> Vec<Effect> {
     model.inbox.drop_old_notes(model.now.wall);
+    let mut effects = terminals::refresh(model);
     let is_due = model.now.ms >= model.status_asked_at + STATUS_EVERY_MS;
-    if !is_due || !model.host.is_up() {
-        return Vec::new();
+    if is_due && model.host.is_up() {
+        effects.push(ask_status(model));
     }
-    vec![ask_status(model)]
+    effects
 }
 
 fn ask_status(model: &mut Model) -> Effect {

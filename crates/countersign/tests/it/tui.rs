@@ -5,6 +5,8 @@ mod tmux;
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::managed_terminals;
+use crate::scene::Scene;
 use crate::wire::Wire;
 
 use tmux::{TmuxScreen, poll};
@@ -195,4 +197,21 @@ fn the_picture_in_the_readme_is_what_this_build_draws() {
         readme.contains(&format!("```\n{picture}```\n")),
         "{picture}"
     );
+}
+
+#[tokio::test]
+async fn what_the_command_of_an_agent_prints_is_read_in_a_panel() {
+    let scene = Scene::begin_with_rules("allow = [\"Bash\"]\n");
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let command = "printf 'first\\nsecond \\033[1mbold\\033]0;title\\007\\n'; exit 7";
+    let steps = json!([{ "terminal": { "command": command } }]);
+    managed_terminals::play(&scene, &mut wire, &steps).await;
+    let screen = TmuxScreen::open(&scene.host, 100, 30, &[]);
+    screen.wait_for("live");
+    screen.press(&["g", "a"]);
+    screen.wait_for("ann");
+    screen.press_until("T", "Terminals of ann");
+    screen.wait_for("1 of 1  exit 7");
+    screen.wait_for("second bold");
+    scene.end_all(&mut wire).await;
 }

@@ -2,7 +2,7 @@
 
 use super::{Action, Command, CommandPlace};
 use crate::layout::PanelKind::{
-    self, Agents, Ask, Chat, Diff, Feed, History, Inbox, Rules, Transcript, Usage,
+    self, Agents, Ask, Chat, Diff, Feed, History, Inbox, Rules, Terminals, Transcript, Usage,
 };
 
 const ANYWHERE: CommandPlace = CommandPlace::Anywhere;
@@ -483,6 +483,27 @@ pub const COMMANDS: &[Command] = &[
         ANYWHERE,
         Action::FocusRight,
         "panel to the right",
+    ),
+    row(
+        "terminals.open",
+        &["T"],
+        on(&[Inbox, Ask, Agents, Transcript, Chat, History]),
+        Action::Go(Terminals),
+        "terminals of its agent, to read",
+    ),
+    row(
+        "terminals.next",
+        &["n"],
+        on(&[Terminals]),
+        Action::NextTerminal,
+        "next terminal of this agent",
+    ),
+    row(
+        "terminals.previous",
+        &["p"],
+        on(&[Terminals]),
+        Action::PreviousTerminal,
+        "terminal before",
     ),
     row("go.inbox", &["g i"], ANYWHERE, Action::Go(Inbox), "inbox"),
     row(

@@ -237,6 +237,7 @@ fn hinted_actions(kind: PanelKind) -> &'static [Action] {
             Action::Filter,
         ],
         PanelKind::Usage => &[Action::Reload],
+        PanelKind::Terminals => &[Action::NextTerminal, Action::PreviousTerminal],
     }
 }
 
@@ -270,6 +271,8 @@ fn short_word(action: Action) -> &'static str {
         Action::TryRule => "try",
         Action::AddRule => "write a rule",
         Action::RemoveRule => "revoke",
+        Action::NextTerminal => "next terminal",
+        Action::PreviousTerminal => "terminal before",
         Action::Reload => "read again",
         Action::FocusNext => "panel",
         Action::OpenPalette => "commands",

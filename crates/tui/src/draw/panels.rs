@@ -7,6 +7,7 @@ mod feed;
 mod history;
 mod inbox;
 mod rules;
+mod terminals;
 mod transcript;
 mod usage;
 
@@ -31,6 +32,7 @@ pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
         PanelKind::Rules => rules::title(model),
         PanelKind::Diff => diff::title(model, spec),
         PanelKind::Usage => "Usage".to_owned(),
+        PanelKind::Terminals => terminals::title(model, spec),
     }
 }
 
@@ -52,6 +54,7 @@ pub(super) fn draw(
         PanelKind::Rules => rules::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Diff => diff::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Usage => usage::draw(model, area, canvas),
+        PanelKind::Terminals => terminals::draw(model, spec, area, canvas),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::render::inbox_item::InboxContent;
 use crate::text_box::TextBox;
 
 use super::keys::TypedKey;
-use super::{agents, asks, chat, diff, lists, overlays, rules, say, transcripts};
+use super::{agents, asks, chat, diff, lists, overlays, rules, say, terminals, transcripts};
 
 /// How long an item is passed by.
 const SNOOZE_MICROS: u64 = 600 * 1_000_000;
@@ -190,6 +190,8 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
         Action::TryRule => overlays::open_text(model, TextPurpose::TryRule, ""),
         Action::AddRule => overlays::open_text(model, TextPurpose::AddRule, ""),
         Action::RemoveRule => rules::ask_to_remove(model),
+        Action::NextTerminal => terminals::choose(model, true),
+        Action::PreviousTerminal => terminals::choose(model, false),
         Action::Reload => reload(model),
         Action::SaveLayout => overlays::open_text(model, TextPurpose::SaveLayout, ""),
         Action::ResetLayout => {

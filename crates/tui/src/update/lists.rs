@@ -6,7 +6,7 @@ use crate::layout::{PanelKind, PanelSpec};
 use crate::message::Effect;
 use crate::model::Model;
 
-use super::{agents, answers, commands, diff, feed, rules, say, transcripts};
+use super::{agents, answers, commands, diff, feed, rules, say, terminals, transcripts};
 
 /// Lines that the wheel moves by.
 const WHEEL_LINES: isize = 3;
@@ -53,6 +53,7 @@ fn move_panel(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect>
             view.cursor = view.cursor.saturating_add_signed(steps).min(last);
             Vec::new()
         }
+        PanelKind::Terminals => terminals::scroll(model, panel, steps),
         PanelKind::Usage => Vec::new(),
     }
 }
@@ -100,6 +101,7 @@ pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
         | PanelKind::Chat
         | PanelKind::Diff
         | PanelKind::Rules
+        | PanelKind::Terminals
         | PanelKind::Usage => Vec::new(),
     }
 }

@@ -15,7 +15,7 @@ use crate::model::{
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, escape};
 
-use super::{lists, rules, say, transcripts};
+use super::{lists, rules, say, terminals, transcripts};
 
 pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult) -> Vec<Effect> {
     let outcome = match tag {
@@ -111,6 +111,27 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
                 Vec::new()
             })
         }
+        ReplyTag::Terminals { agent } => match result {
+            Err(failure) => Ok(terminals::record_failure(model, &agent, &failure)),
+            result => {
+                model.loading.remove(&format!("terminals {agent}"));
+                parse_result::<method::Terminals>(result).map(|rows| {
+                    if let Some(terminals) = model.terminals.get_mut(&agent) {
+                        terminals.replace_rows(rows);
+                    }
+                    Vec::new()
+                })
+            }
+        },
+        ReplyTag::TerminalOutput {
+            agent,
+            terminal,
+            after,
+        } => match result {
+            Err(failure) => Ok(terminals::record_failure(model, &agent, &failure)),
+            result => parse_result::<method::TerminalOutput>(result)
+                .map(|piece| terminals::take_output(model, &agent, &terminal, after, &piece)),
+        },
         ReplyTag::FeedPage => {
             model.loading.remove("feed");
             model.feed.is_loaded = true;

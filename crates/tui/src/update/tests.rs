@@ -2,6 +2,7 @@
 
 mod properties;
 mod safety;
+mod terminals;
 
 use countersign_protocol::{
     HostAnswerLimits, HostApproval, HostAskView, HostChoice, HostChoiceQuestion,

@@ -1,0 +1,124 @@
+//! The terminals of an agent as they are read: a list, and the screen of the selected one.
+//!
+//! Invariant: bytes of an agent reach nothing but the parser, whose cells are drawn after they were escaped; titles,
+//! bells and questions to the terminal end here.
+
+use std::fmt;
+
+use countersign_protocol::TerminalRow;
+
+/// Lines above the screen that are kept for reading back.
+const SCROLLBACK_LINES: usize = 2_000;
+
+#[derive(Debug, Default)]
+pub struct AgentTerminals {
+    pub rows: Vec<TerminalRow>,
+    pub is_loaded: bool,
+    /// Why nothing can be read.
+    pub problem: Option<String>,
+    /// The terminal that a person chose; else the newest is shown.
+    chosen: Option<String>,
+    pub screen: Option<TerminalScreen>,
+}
+
+impl AgentTerminals {
+    /// Takes in what the host lists. Without a list what was shown stays: the agent's run has ended.
+    pub fn replace_rows(&mut self, rows: Vec<TerminalRow>) {
+        self.is_loaded = true;
+        self.problem = None;
+        if !rows.is_empty() {
+            self.rows = rows;
+        }
+    }
+
+    pub fn selected_index(&self) -> usize {
+        let chosen = self.chosen.as_deref();
+        let found = self
+            .rows
+            .iter()
+            .position(|row| Some(row.id.as_str()) == chosen);
+        found.unwrap_or(self.rows.len().saturating_sub(1))
+    }
+
+    pub fn selected(&self) -> Option<&TerminalRow> {
+        self.rows.get(self.selected_index())
+    }
+
+    /// Selects the next one, or the one before.
+    pub fn move_selection(&mut self, is_forward: bool) {
+        let index = self.selected_index();
+        let index = if is_forward {
+            (index + 1).min(self.rows.len().saturating_sub(1))
+        } else {
+            index.saturating_sub(1)
+        };
+        self.chosen = self.rows.get(index).map(|row| row.id.clone());
+    }
+}
+
+/// What a terminal shows, as far as its output was read.
+pub struct TerminalScreen {
+    pub id: String,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// How many bytes were read.
+    pub next: u64,
+    pub has_ended: bool,
+    /// Whether its first output is not kept any more.
+    pub is_cut: bool,
+    last_byte: u8,
+    parser: vt100::Parser,
+}
+
+impl fmt::Debug for TerminalScreen {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("TerminalScreen")
+            .field("id", &self.id)
+            .field("size", &self.size)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TerminalScreen {
+    pub fn new(id: &str, size: (u16, u16)) -> Self {
+        let (columns, rows) = (size.0.max(1), size.1.max(1));
+        Self {
+            id: id.to_owned(),
+            size,
+            next: 0,
+            has_ended: false,
+            is_cut: false,
+            last_byte: 0,
+            parser: vt100::Parser::new(rows, columns, SCROLLBACK_LINES),
+        }
+    }
+
+    /// Takes in more of the output.
+    pub fn process(&mut self, bytes: &[u8]) {
+        let mut text = Vec::with_capacity(bytes.len() + bytes.len() / 32);
+        for byte in bytes {
+            // Output of a pipe has no carriage returns; without them each line would begin where the last ended.
+            if *byte == b'\n' && self.last_byte != b'\r' {
+                text.push(b'\r');
+            }
+            text.push(*byte);
+            self.last_byte = *byte;
+        }
+        self.parser.process(&text);
+    }
+
+    pub fn screen(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+
+    /// Moves towards the beginning for negative steps.
+    pub fn scroll(&mut self, steps: isize) {
+        let back = self.parser.screen().scrollback();
+        let back = back.saturating_add_signed(steps.saturating_neg());
+        self.parser
+            .screen_mut()
+            .set_scrollback(back.min(SCROLLBACK_LINES));
+    }
+}

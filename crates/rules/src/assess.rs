@@ -10,6 +10,7 @@ use crate::facts::FileFacts;
 use crate::folder_tree::{TreeNames, walk_tree};
 use crate::host::{self, FetchTarget};
 use crate::locate::{AccessedPath, PathAccess, PathLocator};
+use crate::network::{self, ConnectHost, NetworkTarget};
 use crate::path::{ResolvedPath, below, is_standard_stream, resolve};
 use crate::replaced_path::{ReplacedPath, runs_at_once};
 use crate::request::{RequestPlace, ToolAction, ToolRequest};
@@ -69,6 +70,7 @@ pub(crate) enum PartBody {
     /// A file that is read or written: every place it may be.
     Path(Vec<ResolvedPath>),
     Fetch(Option<FetchTarget>),
+    Network(Option<NetworkTarget>),
     Mcp {
         server: String,
         tool: String,
@@ -180,6 +182,7 @@ impl RequestAssessor<'_> {
             ToolAction::Search { path } => self.search(path),
             ToolAction::Edit { path } => self.path(PartKind::Write, path),
             ToolAction::Fetch { url } => self.fetch(url),
+            ToolAction::Connect { host, port } => self.connect(host, *port),
             ToolAction::Mcp { server, tool } => self.mcp(server, tool),
             ToolAction::Spawn { names, beyond } => self.spawn(names, beyond.as_ref()),
             ToolAction::In { directory, action } => self.start_in(directory, action),
@@ -252,6 +255,14 @@ impl RequestAssessor<'_> {
             PartBody::Fetch(target),
             doubt.map(str::to_owned),
         );
+    }
+
+    fn connect(&mut self, host: &ConnectHost, port: u16) {
+        let (target, subject) = network::target(host, port);
+        let doubt = (target.is_none()).then(|| "the name cannot be read".to_owned());
+        let subject = format!("{} to {subject}", network::NAME);
+        let body = PartBody::Network(target);
+        self.add(PartKind::Tool, &shorten(&subject), body, doubt);
     }
 
     fn mcp(&mut self, server: &str, tool: &str) {

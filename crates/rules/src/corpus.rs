@@ -174,6 +174,7 @@ impl CorpusCase {
             ToolAction::Mcp { server, tool } => format!("mcp {server} {tool}"),
             ToolAction::Spawn { names, .. } => format!("spawn {}", names.join(" ")),
             ToolAction::Other
+            | ToolAction::Connect { .. }
             | ToolAction::All(_)
             | ToolAction::In { .. }
             | ToolAction::Unclear { .. } => self.request.tool.clone(),

@@ -128,7 +128,11 @@ impl Floor {
             }
             // A person decides about whatever reaches further than its orchestrator does.
             PartBody::Spawn { beyond, .. } => beyond.clone().map(|reason| (Effect::Ask, reason)),
-            PartBody::Fetch(_) | PartBody::Mcp { .. } | PartBody::Tool | PartBody::Nothing => None,
+            PartBody::Fetch(_)
+            | PartBody::Network(_)
+            | PartBody::Mcp { .. }
+            | PartBody::Tool
+            | PartBody::Nothing => None,
         }
     }
 

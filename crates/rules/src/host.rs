@@ -34,6 +34,17 @@ pub(crate) fn read(address: &str) -> (Option<FetchTarget>, Option<&'static str>)
     (target, doubt)
 }
 
+/// Reads a host's name; an address counts as numeric. Nothing if it is neither.
+pub(crate) fn read_name(name: &str) -> Option<FetchTarget> {
+    let host = Host::parse(name).ok()?;
+    let host = match &host {
+        Host::Domain(name) => Host::Domain(name.as_str()),
+        Host::Ipv4(address) => Host::Ipv4(*address),
+        Host::Ipv6(address) => Host::Ipv6(*address),
+    };
+    Some(target(&host)).filter(|target| !target.host.is_empty())
+}
+
 fn target(host: &Host<&str>) -> FetchTarget {
     match host {
         Host::Domain(name) => {
@@ -125,13 +136,7 @@ impl HostPattern {
 }
 
 fn plain(text: &str) -> Option<String> {
-    let host = Host::parse(text).ok()?;
-    let host = match &host {
-        Host::Domain(name) => Host::Domain(name.as_str()),
-        Host::Ipv4(address) => Host::Ipv4(*address),
-        Host::Ipv6(address) => Host::Ipv6(*address),
-    };
-    Some(target(&host).host).filter(|host| !host.is_empty())
+    read_name(text).map(|target| target.host)
 }
 
 fn label(text: &str) -> Option<HostLabel> {

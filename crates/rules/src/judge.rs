@@ -10,6 +10,7 @@ use crate::floor::Floor;
 use crate::glob::TextGlob;
 use crate::language::{PathPattern, RulePattern, ShellForm, host_matches};
 use crate::locate::{AccessedPath, PathAccess};
+use crate::network::{self, NetworkPattern};
 use crate::path::ResolvedPath;
 use crate::request::RequestPlace;
 use crate::ruleset::{RuleArea, RuleEntry, RuleSet};
@@ -345,6 +346,9 @@ fn allows(pattern: &RulePattern, assessment: &Assessment, part: &RequestPart) ->
         (RulePattern::Fetch(host), PartBody::Fetch(target)) => {
             host_matches(host.as_ref(), target.as_ref(), Effect::Allow)
         }
+        (RulePattern::Network(pattern), PartBody::Network(target)) => {
+            pattern.matches(target.as_ref(), Effect::Allow)
+        }
         (RulePattern::Mcp { server, tool }, body) => is_tool_of(server, tool, body),
         (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => kind.allows(names),
         // Not a wildcard: it would allow tools that nobody knew of when the rule was written.
@@ -410,6 +414,9 @@ fn covers(
         (RulePattern::Fetch(host), PartBody::Fetch(target)) => {
             surely_if(host_matches(host.as_ref(), target.as_ref(), Effect::Deny))
         }
+        (RulePattern::Network(pattern), PartBody::Network(target)) => {
+            surely_if(pattern.matches(target.as_ref(), Effect::Deny))
+        }
         (RulePattern::Mcp { server, tool }, body) => surely_if(is_tool_of(server, tool, body)),
         (RulePattern::Spawn(kind), PartBody::Spawn { names, .. }) => match kind.covers(names) {
             // What does not say what it would start may start anything.
@@ -456,6 +463,7 @@ fn is_whole_tool(pattern: &RulePattern, tool: &str) -> bool {
             matches!(tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
         }
         RulePattern::Fetch(None) => tool == "WebFetch",
+        RulePattern::Network(NetworkPattern::Every) => tool == network::NAME,
         _ => false,
     }
 }
@@ -468,6 +476,7 @@ fn is_alias(name: &TextGlob, part: &RequestPart) -> bool {
         PartKind::Write => "Edit",
         PartKind::Fetch => "WebFetch",
         PartKind::Tool if matches!(part.body, PartBody::Spawn { .. }) => spawn::NAME,
+        PartKind::Tool if matches!(part.body, PartBody::Network(_)) => network::NAME,
         PartKind::Tool => return false,
     };
     name.matches(tool)

@@ -9,6 +9,7 @@ use countersign_core::event::Effect;
 
 use crate::glob::TextGlob;
 use crate::host::{FetchTarget, HostPattern};
+use crate::network::{self, NetworkPattern};
 use crate::spawn::{self, KindPattern};
 pub(crate) use path_pattern::{DepthScope, PathAnchor, PathPattern};
 pub(crate) use shell_pattern::{ShellForm, ShellPattern};
@@ -59,6 +60,12 @@ pub enum RuleError {
     /// A pattern for pages that is none.
     #[error("a pattern for web pages has the form `domain:NAME`")]
     DomainMissing,
+    /// A pattern for connections that is none.
+    #[error("a pattern for connections has the form `domain:NAME` or `address:ADDRESS`")]
+    NetworkMissing,
+    /// An address that is none.
+    #[error("`{0}` is not an address, an address with a port, or a network such as `10.0.0.0/8`")]
+    Address(String),
     /// A kind of agent that is none.
     #[error("`{0}` is not the name of a kind of agent, nor `*`")]
     AgentKind(String),
@@ -80,6 +87,8 @@ pub(crate) enum RulePattern {
     Edit(Option<PathPattern>, &'static str),
     /// Pages.
     Fetch(Option<HostPattern>),
+    /// Connections out of a sandbox.
+    Network(NetworkPattern),
     /// Tools of one MCP server.
     Mcp { server: String, tool: TextGlob },
     /// Agents that an orchestrator starts.
@@ -184,6 +193,7 @@ fn parse_tool(effect: Effect, name: &str, spec: Option<&str>) -> Result<RulePatt
         }
         ("WebFetch", None) => Ok(RulePattern::Fetch(None)),
         ("WebFetch", Some(spec)) => parse_domain(spec).map(|host| RulePattern::Fetch(Some(host))),
+        (network::NAME, spec) => NetworkPattern::parse(spec).map(RulePattern::Network),
         (spawn::NAME, spec) => KindPattern::parse(spec).map(RulePattern::Spawn),
         (name, Some(_)) => Err(RuleError::NoPattern(name.to_owned())),
         ("*", None) if effect == Effect::Allow => Err(RuleError::AllowsEverything),

@@ -23,6 +23,7 @@ mod host;
 mod judge;
 mod language;
 mod locate;
+mod network;
 mod path;
 mod replaced_path;
 mod request;
@@ -47,6 +48,7 @@ pub use foreign::{
 };
 pub use judge::{LayerAllows, LayerView, judge};
 pub use language::{Rule, RuleError};
+pub use network::ConnectHost;
 pub use request::{RequestPlace, ToolAction, ToolRequest};
 pub use ruleset::{EntryKey, RuleArea, RuleEntry, RuleOrigin, RuleSet};
 pub use starter::StarterSet;

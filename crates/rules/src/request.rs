@@ -5,6 +5,7 @@
 use countersign_core::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS, SPAWN_TOOL};
 use serde_json::{Map, Value};
 
+use crate::network::{self, ConnectHost};
 use crate::spawn;
 
 /// What is to be judged, and where it would happen.
@@ -58,6 +59,13 @@ pub enum ToolAction {
     Fetch {
         /// Its address, as it was given.
         url: String,
+    },
+    /// Connects to another machine, out of a sandbox.
+    Connect {
+        /// Where to.
+        host: ConnectHost,
+        /// Its port.
+        port: u16,
     },
     /// Calls a tool of an MCP server.
     Mcp {
@@ -170,6 +178,10 @@ impl ToolRequest {
     pub fn from_tool(tool: &str, input: Option<&Value>, place: RequestPlace) -> Self {
         let action = if tool == SPAWN_TOOL {
             spawn::read(input)
+        } else if tool == network::NAME {
+            let fields = input.and_then(Value::as_object);
+            let known = fields.and_then(network::read);
+            known.unwrap_or_else(|| unclear(ToolAction::Other, "the place is not understood"))
         } else if let Some((server, name)) = mcp_names(tool) {
             ToolAction::Mcp {
                 server: server.to_owned(),

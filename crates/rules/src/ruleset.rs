@@ -148,6 +148,7 @@ enum LookupKey {
     /// Any path.
     AnyPath,
     Fetch,
+    Network,
     Server(String),
     AnyServer,
     /// Tools by name, and rules for whole tools.
@@ -234,6 +235,7 @@ impl RuleSet {
             PartBody::Path(_) if part.below.is_some() => self.all_paths(&mut look),
             PartBody::Path(spots) => paths(spots.iter(), &assessment.place, &mut look),
             PartBody::Fetch(_) => look(&LookupKey::Fetch),
+            PartBody::Network(_) => look(&LookupKey::Network),
             PartBody::Mcp { server, .. } => {
                 look(&LookupKey::Server(server.clone()));
                 look(&LookupKey::AnyServer);
@@ -247,6 +249,7 @@ impl RuleSet {
                 look(&LookupKey::AnyProgram);
                 look(&LookupKey::AnyPath);
                 look(&LookupKey::Fetch);
+                look(&LookupKey::Network);
             }
             PartBody::Nothing => {}
         }
@@ -311,6 +314,7 @@ fn key_of(entry: &RuleEntry) -> LookupKey {
         RulePattern::Read(None) | RulePattern::Edit(None, _) => LookupKey::AnyPath,
         RulePattern::Read(Some(path)) | RulePattern::Edit(Some(path), _) => path_key(path),
         RulePattern::Fetch(_) => LookupKey::Fetch,
+        RulePattern::Network(_) => LookupKey::Network,
         RulePattern::Mcp { server, .. } => LookupKey::Server(server.clone()),
         RulePattern::Spawn(_) => LookupKey::Server(spawn::SERVER.to_owned()),
         RulePattern::AnyMcp(_) => LookupKey::AnyServer,

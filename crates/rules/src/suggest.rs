@@ -9,6 +9,7 @@ use crate::assess::{Assessment, PartBody, RequestPart, assess};
 use crate::facts::{FileFacts, NoFacts};
 use crate::floor::Floor;
 use crate::judge::{LayerAllows, LayerView, judge};
+use crate::network;
 use crate::path::below;
 use crate::request::{RequestPlace, ToolAction, ToolRequest, quote};
 use crate::ruleset::{RuleEntry, RuleOrigin, RuleSet};
@@ -186,6 +187,10 @@ fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
             format!("WebFetch(domain:{})", target.host),
             format!("any page of {}", target.host),
         )],
+        PartBody::Network(Some(target)) => {
+            let (rule, note) = network::narrowest(target);
+            vec![offer(rule, note)]
+        }
         PartBody::Mcp { server, tool } => vec![offer(
             format!("mcp__{server}__{tool}"),
             "this tool, whatever it is given",
@@ -201,7 +206,7 @@ fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
             request.tool.clone(),
             "this tool, whatever it is given",
         )],
-        PartBody::Fetch(None) | PartBody::Nothing => Vec::new(),
+        PartBody::Fetch(None) | PartBody::Network(None) | PartBody::Nothing => Vec::new(),
     }
 }
 
@@ -398,6 +403,7 @@ fn probes(request: &ToolRequest, part: &RequestPart) -> Vec<Assessment> {
         }
         PartBody::Path(_) => path_probes(&request.place).collect(),
         PartBody::Fetch(_)
+        | PartBody::Network(_)
         | PartBody::Mcp { .. }
         | PartBody::Spawn { .. }
         | PartBody::Tool
@@ -493,6 +499,15 @@ mod tests {
                 url: "https://Docs.RS/x".into()
             }),
             ["WebFetch(domain:docs.rs)"]
+        );
+        let connect = |host| ToolAction::Connect { host, port: 8080 };
+        assert_eq!(
+            rules(connect(crate::ConnectHost::Domain("docs.rs".to_owned()))),
+            ["Network(domain:docs.rs)"]
+        );
+        assert_eq!(
+            rules(connect(crate::ConnectHost::Address([10, 0, 0, 5].into()))),
+            ["Network(address:10.0.0.5:8080)"]
         );
     }
 

@@ -113,6 +113,7 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
         ),
         Action::ShowKeys => open_overlay(model, Overlay::Keys { scroll: 0 }),
         Action::ShowNotices => open_overlay(model, Overlay::Notices { scroll: 0 }),
+        Action::Go(kind @ (PanelKind::Diff | PanelKind::Terminals)) => go_to_agent(model, kind),
         Action::Go(kind) => go(model, kind),
         Action::ZoomPanel => zoom(model),
         Action::Back => go_back(model, true),
@@ -237,6 +238,14 @@ pub(super) fn go(model: &mut Model, kind: PanelKind) -> Vec<Effect> {
     let width = model.drawn.width;
     model.workspace.open(kind, width);
     Vec::new()
+}
+
+/// Goes to a panel about the agent of the selected row, which nobody may have selected by a key yet.
+fn go_to_agent(model: &mut Model, kind: PanelKind) -> Vec<Effect> {
+    if let Some(agent) = model.subject_agent().map(|agent| agent.id.clone()) {
+        model.selected_agent = Some(agent);
+    }
+    go(model, kind)
 }
 
 fn zoom(model: &mut Model) -> Vec<Effect> {

@@ -33,6 +33,7 @@ pub(super) fn draw(model: &Model, spec: &PanelSpec, area: Rect, canvas: &mut Can
             (None, Some(terminals)) if terminals.is_loaded => {
                 "  no command of it ran in a terminal".to_owned()
             }
+            _ if agent.is_none() => "  no agent is selected".to_owned(),
             _ => "  reading".to_owned(),
         };
         canvas.put_shown(area.x, area.y, area.width, &text, Role::Dim);

@@ -112,3 +112,13 @@ fn what_cannot_be_read_is_said_in_the_panel() {
     assert!(screen.draw().contains("there is no such terminal"));
     assert_eq!(screen.notice(), "");
 }
+
+#[test]
+fn the_agent_of_the_first_row_is_meant_before_a_row_was_selected() {
+    let mut screen = TestScreen::new(100, 30);
+    screen.connect(Vec::new());
+    screen.model.selected_agent = None;
+    screen.press("g a T");
+    let shown = screen.draw();
+    assert!(shown.contains("Terminals of builder"), "{shown}");
+}

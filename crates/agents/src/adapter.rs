@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 
+use crate::runner::ConnectTarget;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign_core::Json;
@@ -395,6 +396,8 @@ pub enum ClientRequest {
     Kill { terminal: String },
     /// A terminal is no longer needed.
     Release { terminal: String },
+    /// Let the connections through that wait at the runner.
+    Connect { hold: u64, target: ConnectTarget },
 }
 
 /// What the host did for an agent.

@@ -26,6 +26,8 @@ pub struct KnownAgent {
     pub environment: &'static [&'static str],
     /// Where it keeps its sessions and its login, in the home folder. A sandbox lets it write there.
     pub state: &'static [AgentFolder],
+    /// Names of the servers that its model is reached at. A sandbox lets it connect there.
+    pub model: &'static [&'static str],
     /// How to install it.
     pub install: &'static str,
     /// What to know about its modes and models.
@@ -57,6 +59,12 @@ const CLAUDE_STATE: &[AgentFolder] = &[AgentFolder {
     ],
 }];
 
+const CLAUDE_MODEL: &[&str] = &[
+    "api.anthropic.com",
+    "console.anthropic.com",
+    "platform.claude.com",
+];
+
 const fn state_folder(path: &'static str) -> AgentFolder {
     AgentFolder {
         variable: None,
@@ -80,6 +88,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CONFIG_DIR",
         ],
         state: CLAUDE_STATE,
+        model: CLAUDE_MODEL,
         install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -97,6 +106,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CONFIG_DIR",
         ],
         state: CLAUDE_STATE,
+        model: CLAUDE_MODEL,
         install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -112,6 +122,7 @@ const ALL: &[KnownAgent] = &[
             path: ".codex",
             settings: &["config.toml", "rules", "AGENTS.md", "prompts"],
         }],
+        model: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
     },
@@ -132,6 +143,11 @@ const ALL: &[KnownAgent] = &[
             path: ".gemini",
             settings: &["settings.json", "extensions", "commands", "GEMINI.md"],
         }],
+        model: &[
+            "generativelanguage.googleapis.com",
+            "cloudcode-pa.googleapis.com",
+            "oauth2.googleapis.com",
+        ],
         install: "install it with `npm install -g @google/gemini-cli`",
         hint: "log in once by starting `gemini` in a terminal",
     },
@@ -146,6 +162,7 @@ const ALL: &[KnownAgent] = &[
             state_folder(".local/share/opencode"),
             state_folder(".local/state/opencode"),
         ],
+        model: &[],
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },
@@ -160,6 +177,7 @@ const ALL: &[KnownAgent] = &[
             state_folder(".local/share/goose"),
             state_folder(".local/state/goose"),
         ],
+        model: &[],
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
     },
@@ -171,6 +189,7 @@ const ALL: &[KnownAgent] = &[
         package: None,
         environment: &["XDG_CONFIG_HOME"],
         state: &[state_folder(".local/share/defect")],
+        model: &[],
         install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",
     },

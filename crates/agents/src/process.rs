@@ -6,17 +6,18 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use countersign_sandbox::ConfinementPlan;
+use countersign_sandbox::{ConfinementPlan, NetworkEntry};
 use rustix::process::Signal;
 
 use crate::child::ChildHandle;
+use crate::spawn_hooks;
 use crate::stream::{FdReader, FdWriter};
 use crate::tree::ProcessTree;
 
@@ -36,6 +37,8 @@ pub(crate) struct LaunchSpec<'a> {
     pub(crate) tree: &'a ProcessTree,
     /// What is enforced on it.
     pub(crate) confinement: Option<ConfinementPlan>,
+    /// Where the listener of its network is sent to, if it gets one.
+    pub(crate) network: Option<Arc<OwnedFd>>,
 }
 
 /// The ends of a child's pipes that are ours.
@@ -88,7 +91,9 @@ fn start(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
 }
 
 fn build(spec: &LaunchSpec<'_>) -> io::Result<Command> {
-    let mut command = command(spec.confinement.as_ref(), &spec.program, &spec.args)?;
+    let mut command = command(spec.confinement.as_ref(), &spec.program, &spec.args, || {
+        Ok(spec.network.clone().map(NetworkSetup::Make))
+    })?;
     command
         .current_dir(&spec.cwd)
         .env_clear()
@@ -107,21 +112,61 @@ fn create_tmp(plan: &ConfinementPlan) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
+/// How a confined program gets its network.
+#[derive(Debug)]
+pub(crate) enum NetworkSetup {
+    /// It makes one, and sends the listener through this socket.
+    Make(Arc<OwnedFd>),
+    /// It joins the one that the agent made.
+    Join {
+        network: Arc<OwnedFd>,
+        user: Option<Arc<OwnedFd>>,
+    },
+}
+
+impl NetworkSetup {
+    fn apply(self, command: &mut Command) {
+        let descriptors = match self {
+            Self::Make(socket) => vec![socket],
+            Self::Join { network, user } => [network].into_iter().chain(user).collect(),
+        };
+        spawn_hooks::keep_open(command, descriptors);
+    }
+
+    fn entry(&self) -> NetworkEntry {
+        match self {
+            Self::Make(socket) => NetworkEntry::Make(socket.as_raw_fd()),
+            Self::Join { network, user } => NetworkEntry::Join {
+                network: network.as_raw_fd(),
+                user: user.as_ref().map(|user| user.as_raw_fd()),
+            },
+        }
+    }
+}
+
 /// A program with its arguments, run by this program in its own place if it is confined.
 pub(crate) fn command(
     confinement: Option<&ConfinementPlan>,
     program: &OsStr,
     args: &[OsString],
+    network: impl FnOnce() -> io::Result<Option<NetworkSetup>>,
 ) -> io::Result<Command> {
     let Some(plan) = confinement else {
         let mut command = Command::new(program);
         command.args(args);
         return Ok(command);
     };
+    let network = if plan.has_proxy() { network()? } else { None };
+    let entry = network.as_ref().map(NetworkSetup::entry);
     let mut command = Command::new(OWN_PROGRAM);
     command
         .arg0(PROGRAM_NAME)
-        .args(countersign_sandbox::confined_command(plan, program, args)?);
+        .args(countersign_sandbox::confined_command(
+            plan, entry, program, args,
+        )?);
+    if let Some(network) = network {
+        network.apply(&mut command);
+    }
     Ok(command)
 }
 

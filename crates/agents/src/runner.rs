@@ -16,6 +16,7 @@ mod host_connection;
 mod hub;
 mod link;
 mod peers;
+mod proxy;
 mod record;
 mod run;
 mod runner_processes;
@@ -35,6 +36,8 @@ pub use link::{
     LaunchRefused, Link, LinkError, LinkEvent, LinkFuture, PendingWrite, RunnerLink, WriteError,
     WriteReceipt, connect,
 };
+pub(crate) use proxy::SharedNetwork;
+pub use proxy::{ConnectHost, ConnectTarget};
 pub use record::RunnerRecord;
 pub use run::{RunnerFailure, run};
 use shells::RunnerShells;

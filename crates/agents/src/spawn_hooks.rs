@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 
 use rustix::process::Pid;
 
@@ -39,6 +40,23 @@ pub(crate) fn apply(command: &mut Command, setup: ChildSetup) {
     // neither allocates nor takes a lock, and an `io::Error` made of a number holds just that.
     unsafe {
         command.pre_exec(move || enter(&setup));
+    }
+}
+
+/// Has the child keep these open when it runs its program, under the same numbers.
+#[expect(
+    unsafe_code,
+    reason = "only the child may keep them: what else is started must not get them"
+)]
+pub(crate) fn keep_open(command: &mut Command, descriptors: Vec<Arc<OwnedFd>>) {
+    // SAFETY: one system call for each descriptor, all of which are open already.
+    unsafe {
+        command.pre_exec(move || {
+            for descriptor in &descriptors {
+                rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?;
+            }
+            Ok(())
+        });
     }
 }
 

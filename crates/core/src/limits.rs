@@ -706,3 +706,28 @@ pub const EDITOR_CALLS_QUEUED: usize = 64;
 /// Branches of a repository that are kept from an agent in a worktree, each by a mount: beyond this its start would
 /// take too long.
 pub const SANDBOX_BRANCHES_MAX: usize = 2_000;
+
+/// Places that wait for a word about connections to them, of one agent. Each is an ask; more are refused.
+pub const NETWORK_HOLDS_MAX: usize = 32;
+
+/// Connections out of one sandbox at a time, those that wait included. More wait in the queue of the kernel.
+pub const NETWORK_CONNECTIONS_MAX: usize = 256;
+
+/// How long a connection waits for a word. Clients give up after a minute or two; an allow that comes later counts
+/// for the next try.
+pub const NETWORK_HOLD_MS: u64 = 60_000;
+
+/// Places that were allowed when nobody waited any more, for one try each.
+pub const NETWORK_PASSES_MAX: usize = 32;
+
+/// Answers about connections that a runner knows, for a host that gives them again.
+pub const NETWORK_ANSWERS_KEPT: usize = 256;
+
+/// The head of a request to the proxy, with cookies and tokens.
+pub const NETWORK_HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// How long a program may take to say where it wants to go.
+pub const NETWORK_HEAD_MS: u64 = 10_000;
+
+/// How long looking up a name or dialling an address may take.
+pub const NETWORK_DIAL_MS: u64 = 10_000;

@@ -7,13 +7,19 @@ use crate::mounts::{Mount, MountKind};
 use crate::plan::{ConfinementPlan, NetworkAccess};
 
 /// What bubblewrap is started with, up to the program that it runs.
-pub(crate) fn arguments(plan: &ConfinementPlan, mounts: &[Mount], cwd: &Path) -> Vec<OsString> {
+pub(crate) fn arguments(
+    plan: &ConfinementPlan,
+    mounts: &[Mount],
+    cwd: &Path,
+    has_network: bool,
+) -> Vec<OsString> {
     let mut arguments = Arguments::default();
     arguments.add(&["--unshare-user", "--disable-userns"]);
     arguments.add(&["--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
     arguments.add(&["--unshare-cgroup-try", "--die-with-parent"]);
     arguments.add(&["--cap-drop", "ALL"]);
-    if plan.network == NetworkAccess::None {
+    // Whoever needs a proxy and was given none has nothing.
+    if plan.network != NetworkAccess::Open && !has_network {
         arguments.add(&["--unshare-net"]);
     }
     for mount in mounts {

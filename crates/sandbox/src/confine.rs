@@ -15,6 +15,7 @@ const INSIDE: &str = "--inside";
 const PROBE: &str = "--probe";
 const ATTEMPT: &str = "--attempt";
 const ATTEMPT_ALL: &str = "--attempt-all";
+const NETWORK: &str = "--network";
 const SEPARATOR: &str = "--";
 
 /// Why a program was not run.
@@ -64,10 +65,52 @@ pub enum ConfineStage {
     Inside(ConfinedProgram),
 }
 
+/// Which network a program enters, by descriptors that it is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkEntry {
+    /// One of its own, whose listener is sent through this socket.
+    Make(i32),
+    /// One that was made before.
+    Join { network: i32, user: Option<i32> },
+}
+
+impl NetworkEntry {
+    fn to_argument(self) -> String {
+        match self {
+            Self::Make(socket) => format!("make:{socket}"),
+            Self::Join {
+                network,
+                user: None,
+            } => format!("join:{network}"),
+            Self::Join {
+                network,
+                user: Some(user),
+            } => format!("join:{network},{user}"),
+        }
+    }
+
+    fn read(argument: &str) -> Option<Self> {
+        let (word, numbers) = argument.split_once(':')?;
+        match (word, numbers.split_once(',')) {
+            ("make", None) => numbers.parse().ok().map(Self::Make),
+            ("join", None) => Some(Self::Join {
+                network: numbers.parse().ok()?,
+                user: None,
+            }),
+            ("join", Some((network, user))) => Some(Self::Join {
+                network: network.parse().ok()?,
+                user: Some(user.parse().ok()?),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// A program, and the plan that is enforced on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfinedProgram {
     plan: String,
+    network: Option<NetworkEntry>,
     program: OsString,
     args: Vec<OsString>,
 }
@@ -95,6 +138,12 @@ impl ConfineStage {
         if first == ATTEMPT {
             return given.next()?.into_string().ok().map(Self::Attempt);
         }
+        let mut first = first;
+        let mut network = None;
+        if first == NETWORK {
+            network = Some(NetworkEntry::read(given.next()?.to_str()?)?);
+            first = given.next()?;
+        }
         let is_inside = first == INSIDE;
         let plan = if is_inside { given.next()? } else { first };
         let plan = plan.into_string().ok()?;
@@ -103,6 +152,7 @@ impl ConfineStage {
         }
         let program = ConfinedProgram {
             plan,
+            network,
             program: given.next()?,
             args: given.collect(),
         };
@@ -117,11 +167,16 @@ impl ConfineStage {
 /// The arguments with which this program confines another.
 pub fn confined_command(
     plan: &ConfinementPlan,
+    network: Option<NetworkEntry>,
     program: &OsStr,
     args: &[OsString],
 ) -> Result<Vec<OsString>, serde_json::Error> {
     let plan = serde_json::to_string(plan)?;
-    let mut command = vec![OUTER_COMMAND.into(), plan.into(), SEPARATOR.into()];
+    let mut command: Vec<OsString> = vec![OUTER_COMMAND.into()];
+    if let Some(network) = network {
+        command.extend([NETWORK.into(), network.to_argument().into()]);
+    }
+    command.extend([plan.into(), SEPARATOR.into()]);
     command.push(program.to_owned());
     command.extend(args.iter().cloned());
     Ok(command)
@@ -199,11 +254,12 @@ mod linux {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::{
-        ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, OUTER_COMMAND, PathBuf, SEPARATOR,
-        io,
+        ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, NetworkEntry, OUTER_COMMAND,
+        PathBuf, SEPARATOR, io,
     };
+    use crate::network::NetworkNamespaces;
     use crate::plan::NetworkAccess;
-    use crate::{bubblewrap, file_rules, mounts, syscall_filter, system_calls};
+    use crate::{bubblewrap, file_rules, mounts, network, syscall_filter, system_calls};
 
     pub(super) fn enter(program: ConfinedProgram) -> ConfineError {
         match serde_json::from_str::<ConfinementPlan>(&program.plan) {
@@ -224,6 +280,33 @@ mod linux {
         }
     }
 
+    /// Before the view is made: inside it nothing may leave a namespace any more.
+    fn enter_network(
+        plan: &ConfinementPlan,
+        entry: Option<NetworkEntry>,
+    ) -> Result<bool, ConfineError> {
+        let Some(entry) = entry.filter(|_| plan.has_proxy()) else {
+            return Ok(false);
+        };
+        let entered = match entry {
+            NetworkEntry::Make(socket) => {
+                system_calls::take_descriptor(socket).and_then(|socket| network::make(&socket))
+            }
+            NetworkEntry::Join { network, user } => {
+                take_namespaces(network, user).and_then(|namespaces| network::join(&namespaces))
+            }
+        };
+        entered.map_err(ConfineError::system("enter the network of the sandbox"))?;
+        Ok(true)
+    }
+
+    fn take_namespaces(network: i32, user: Option<i32>) -> io::Result<NetworkNamespaces> {
+        Ok(NetworkNamespaces {
+            network: system_calls::take_descriptor(network)?,
+            user: user.map(system_calls::take_descriptor).transpose()?,
+        })
+    }
+
     fn view_command(
         plan: &ConfinementPlan,
         program: ConfinedProgram,
@@ -236,11 +319,12 @@ mod linux {
         let cwd = std::env::current_dir().map_err(ConfineError::system("find the folder"))?;
         // The agent is told to end and may take its time; bubblewrap would end at once, and the agent with it.
         system_calls::set_termination(false);
+        let has_network = enter_network(plan, program.network)?;
         let disk = mounts::MachineDisk;
         let mounts = mounts::list_mounts(plan, &disk);
         let mut command = Command::new(&plan.bubblewrap);
         command
-            .args(bubblewrap::arguments(plan, &mounts, &cwd))
+            .args(bubblewrap::arguments(plan, &mounts, &cwd, has_network))
             // Open until bubblewrap has run it.
             .arg(format!("/proc/self/fd/{}", own.into_raw_fd()))
             .args([OUTER_COMMAND, INSIDE, &program.plan, SEPARATOR])
@@ -269,13 +353,16 @@ mod linux {
             .map_err(|error| ConfineError::system("give up privileges")(error.into()))?;
         file_rules::enforce(&plan)?;
         // At level `full` there is a network namespace instead.
-        let network = plan.network != NetworkAccess::None || plan.level == SandboxLevel::Full;
-        let mut filter = syscall_filter::build(network);
+        let has_sockets = plan.network == NetworkAccess::Open || plan.level == SandboxLevel::Full;
+        let mut filter = syscall_filter::build(has_sockets);
         system_calls::install_filter(&mut filter)
             .map_err(ConfineError::system("filter system calls"))?;
         system_calls::set_termination(true);
         let mut command = Command::new(&program.program);
         command.args(&program.args);
+        if plan.has_proxy() {
+            command.envs(network::proxy_environment());
+        }
         // Another folder for temporary files would not be there.
         if plan.level == SandboxLevel::Full && plan.tmp.is_some() {
             command.env("TMPDIR", "/tmp");

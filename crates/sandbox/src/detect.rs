@@ -109,13 +109,14 @@ fn probe_plan(level: SandboxLevel, bubblewrap: &Path) -> ConfinementPlan {
         sockets: Vec::new(),
         tmp: None,
         network: NetworkAccess::None,
+        domains: Vec::new(),
         processes: 4096,
     }
 }
 
 fn probe(helper: &OsStr, plan: &ConfinementPlan) -> Result<(), String> {
     let args: Vec<OsString> = probe_arguments().map(OsString::from).to_vec();
-    let args = confined_command(plan, OsStr::new("/proc/self/exe"), &args)
+    let args = confined_command(plan, None, OsStr::new("/proc/self/exe"), &args)
         .map_err(|error| error.to_string())?;
     let mut child = Command::new(helper)
         .args(args)

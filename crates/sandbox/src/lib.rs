@@ -15,6 +15,8 @@ pub mod escape;
 #[cfg(target_os = "linux")]
 mod file_rules;
 mod mounts;
+#[cfg(target_os = "linux")]
+mod network;
 mod plan;
 mod profile;
 mod resolve;
@@ -23,8 +25,10 @@ mod syscall_filter;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
-pub use confine::{ConfineError, ConfineStage, confine, confined_command};
+pub use confine::{ConfineError, ConfineStage, NetworkEntry, confine, confined_command};
 pub use detect::{MissingLayer, SandboxSupport, detect};
+#[cfg(target_os = "linux")]
+pub use network::{AgentNetwork, NetworkNamespaces, PROXY_PORT, receive_network};
 pub use plan::{ConfinementPlan, NetworkAccess};
 pub use profile::{RepositorySandbox, RequiredLevel, SandboxLimits, SandboxProfile};
 pub use resolve::{ProfilePlaces, ResolveError, resolve};

@@ -23,10 +23,18 @@ pub struct ConfinementPlan {
     /// What the agent sees as `/tmp` and `/var/tmp`.
     pub tmp: Option<PathBuf>,
     pub network: NetworkAccess,
+    /// Names that are reached without an ask, where the network is a proxy.
+    #[serde(default)]
+    pub domains: Vec<String>,
     pub processes: u64,
 }
 
 impl ConfinementPlan {
+    /// Whether the agent's only way out is the runner.
+    pub fn has_proxy(&self) -> bool {
+        self.network == NetworkAccess::Proxy && self.level == SandboxLevel::Full
+    }
+
     /// Whether a path, as it is written, lies in a folder that may be changed.
     pub fn may_write(&self, path: &Path) -> bool {
         let longest = |roots: &[PathBuf]| {
@@ -38,11 +46,13 @@ impl ConfinementPlan {
 }
 
 /// What an agent reaches over the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkAccess {
     /// Nothing, not even other processes of this machine.
     None,
+    /// What a person or a rule allows, through the runner. Where there is no network namespace it is nothing.
+    Proxy,
     /// Everything.
     #[default]
     Open,

@@ -19,6 +19,8 @@ pub struct SandboxProfile {
     /// What it may not change, although it is in `write`.
     pub read_only: Vec<String>,
     pub network: NetworkAccess,
+    /// Names that it reaches without an ask, if the network is a proxy.
+    pub domains: Vec<String>,
     /// Folders with Unix sockets that it may connect to.
     pub sockets: Vec<String>,
     pub limits: SandboxLimits,
@@ -84,7 +86,10 @@ impl RepositorySandbox {
     pub fn parse(text: &str) -> Result<Self, String> {
         let read: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if read.network == Some(NetworkAccess::Open) {
-            return Err("a repository cannot open the network, only close it with \"none\"".into());
+            return Err(
+                "a repository cannot open the network, only close it with \"none\" or \"proxy\""
+                    .into(),
+            );
         }
         Ok(read)
     }
@@ -96,7 +101,7 @@ impl SandboxProfile {
     pub fn tightened(mut self, by: RepositorySandbox) -> Self {
         self.hide.extend(by.hide);
         self.read_only.extend(by.read_only);
-        self.network = by.network.unwrap_or(self.network);
+        self.network = by.network.unwrap_or(self.network).min(self.network);
         self
     }
 
@@ -125,6 +130,7 @@ impl Default for SandboxProfile {
             write: words(&["@worktree", "@git", "@tmp", "@caches", "@agent"]),
             read_only: words(&[".git", "@rules"]),
             network: NetworkAccess::Open,
+            domains: words(&["@model"]),
             sockets: words(&["@host"]),
             limits: SandboxLimits::default(),
             require: RequiredLevel::Full,

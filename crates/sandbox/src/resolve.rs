@@ -22,6 +22,8 @@ pub struct ProfilePlaces {
     pub tmp: PathBuf,
     /// What programs keep for speed: `@caches`.
     pub caches: Vec<PathBuf>,
+    /// Names of the servers that the agent's model is reached at: `@model`.
+    pub model: Vec<String>,
     /// What the agent itself keeps: `@agent`.
     pub agent: Vec<PathBuf>,
     /// Files of the host: `@countersign`.
@@ -52,6 +54,10 @@ pub enum ResolveError {
         "`{path}` in the sandbox profile `{profile}` goes up with `..`; write the path without"
     )]
     GoesUp { profile: String, path: String },
+    #[error(
+        "`{domain}` in the sandbox profile `{profile}` is not a name; write a name, `*.` before a name, or `@model`"
+    )]
+    NotADomain { profile: String, domain: String },
     #[error(
         "the agent's folder `{}` is hidden by the sandbox profile `{profile}`; choose another folder or profile",
         folder.display()
@@ -104,6 +110,7 @@ pub fn resolve(
             .any(|word| word == "@tmp")
             .then(|| places.tmp.clone()),
         network: profile.network,
+        domains: resolver.domains(&profile.domains)?,
         processes: profile.limits.processes,
         hide,
         write,
@@ -140,6 +147,28 @@ impl PathResolver<'_> {
             paths.extend(self.path(text)?);
         }
         Ok(paths)
+    }
+
+    fn domains(&self, list: &[String]) -> Result<Vec<String>, ResolveError> {
+        let mut domains = Vec::new();
+        for text in list {
+            if text == "@model" {
+                domains.extend(self.places.model.iter().cloned());
+                continue;
+            }
+            let name = text.strip_prefix("*.").unwrap_or(text);
+            let is_name = name.split('.').all(is_label);
+            // Numbers are addresses, which only a rule allows.
+            let is_number = name.ends_with(|letter: char| letter.is_ascii_digit());
+            if !is_name || is_number {
+                return Err(ResolveError::NotADomain {
+                    profile: self.name.to_owned(),
+                    domain: text.clone(),
+                });
+            }
+            domains.push(text.to_ascii_lowercase());
+        }
+        Ok(domains)
     }
 
     fn path(&self, text: &str) -> Result<Vec<PathBuf>, ResolveError> {
@@ -181,6 +210,11 @@ impl PathResolver<'_> {
             (None, _) => Ok(self.places.folder.join(text)),
         }
     }
+}
+
+fn is_label(label: &str) -> bool {
+    let is_known = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    !label.is_empty() && label.chars().all(is_known)
 }
 
 #[cfg(test)]

@@ -52,6 +52,69 @@ pub(crate) fn set_termination(ends: bool) {
     }
 }
 
+/// Namespaces that are made together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NewNamespaces {
+    Network,
+    UserAndNetwork,
+}
+
+/// Gives this process namespaces of its own.
+#[expect(unsafe_code, reason = "no safe interface leaves a namespace")]
+pub(crate) fn make_namespaces(which: NewNamespaces) -> io::Result<()> {
+    let flags = match which {
+        NewNamespaces::Network => libc::CLONE_NEWNET,
+        NewNamespaces::UserAndNetwork => libc::CLONE_NEWUSER | libc::CLONE_NEWNET,
+    };
+    // SAFETY: neither of them changes which descriptors or memory this process has.
+    check(unsafe { libc::syscall(libc::SYS_unshare, flags) })
+}
+
+/// Lets programs of this network namespace reach each other.
+#[expect(unsafe_code, reason = "no safe interface has these requests")]
+pub(crate) fn raise_loopback() -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+    // SAFETY: a structure of numbers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (letter, name) in request.ifr_name.iter_mut().zip(b"lo") {
+        *letter = name.cast_signed();
+    }
+    // SAFETY: both requests read and write one `ifreq`, which lives until the call returns, and the first has
+    // filled in the flags when they are read.
+    let raised = unsafe {
+        let found = libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request);
+        check(found.into())?;
+        let up = libc::IFF_UP | libc::IFF_RUNNING;
+        request.ifr_ifru.ifru_flags |= libc::c_short::try_from(up).unwrap_or_default();
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    };
+    check(raised.into())
+}
+
+/// Takes over a descriptor that this process was started with, so that it does not pass it on.
+#[expect(
+    unsafe_code,
+    reason = "whoever started this process names it by its number"
+)]
+pub(crate) fn take_descriptor(number: i32) -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: these calls only look at and mark the number.
+    let marked = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    check(marked.into())?;
+    // SAFETY: it is open, and nobody else here owns it: it is named once, on the command line.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
+}
+
+/// Joins a namespace by its descriptor.
+pub(crate) fn join_descriptor(namespace: &std::os::fd::OwnedFd) -> io::Result<()> {
+    use std::os::fd::AsFd as _;
+    Ok(rustix::thread::move_into_link_name_space(
+        namespace.as_fd(),
+        None,
+    )?)
+}
+
 /// Calls that reach another process. Given nothing that the kernel could write to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProcessCall {
@@ -179,9 +242,7 @@ pub(crate) fn call_kernel(call: KernelCall) -> io::Result<()> {
 
 /// Joins a namespace, which is this process's own matter.
 pub(crate) fn join_namespace(namespace: &std::fs::File) -> io::Result<()> {
-    use std::os::fd::AsFd as _;
-    let joined = rustix::thread::move_into_link_name_space(namespace.as_fd(), None);
-    Ok(joined?)
+    join_descriptor(&namespace.try_clone()?.into())
 }
 
 /// Types a byte into a terminal.

@@ -3,17 +3,22 @@
 //! Invariants: hearing never waits for writing, nor writing for hearing; when the agent is said to
 //! be over nothing of its tree is left and all it said is known.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::ProcessKey;
 use countersign_core::{error_chain, limits};
+use countersign_sandbox::ConfinementPlan;
 use rustix::process::Signal;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Runner;
+use super::proxy::NetworkProxy;
 use super::wire::LaunchRequest;
+use super::{Runner, SharedNetwork};
 use crate::child::ChildHandle;
 use crate::lines::LogSplitter;
 use crate::process::{self, LaunchSpec};
@@ -34,18 +39,25 @@ pub(super) struct LaunchedAgent {
 impl LaunchedAgent {
     /// Starts the agent. Fails with a message for a person.
     pub(super) fn launch(runner: &Arc<Runner>, launch: LaunchRequest) -> Result<Arc<Self>, String> {
-        let spec = LaunchSpec {
+        let mut spec = LaunchSpec {
             program: launch.program,
             args: launch.args,
             cwd: launch.cwd,
             env: launch.env,
             tree: &runner.tree,
+            network: None,
             confinement: launch.confinement.map(|plan| *plan),
         };
+        let proxy = prepare_network(&mut spec).map_err(|error| error.to_string())?;
         let (ends, child) = process::launch(&spec).map_err(|error| error_chain(&error))?;
+        // Ours of the child's end: while it is open, nobody hears that the child did not send anything.
+        spec.network = None;
+        let network = SharedNetwork::default();
+        let domains = spec.confinement.as_ref().map(|plan| plan.domains.clone());
         let agent = Arc::new(Self {
             child,
-            shells: LocalShells::new(runner.tree.clone(), spec.env).confined_by(spec.confinement),
+            shells: LocalShells::new(runner.tree.clone(), spec.env)
+                .confined_by(spec.confinement, network.clone()),
             closing: CancellationToken::new(),
         });
         let tasks = runner.tree.tasks();
@@ -58,6 +70,14 @@ impl LaunchedAgent {
             closing,
             gone.clone(),
         ));
+        if let Some(from) = proxy {
+            let proxy = NetworkProxy {
+                runner: runner.clone(),
+                domains: domains.unwrap_or_default(),
+                network,
+            };
+            tasks.spawn(proxy.run(from, gone.clone()));
+        }
         let hearing = tasks.spawn(read_output(runner.clone(), ends.stdout, quiet.clone()));
         let logging = tasks.spawn(read_log(runner.clone(), ends.stderr, quiet.clone()));
         let (runner, child) = (runner.clone(), agent.child.clone());
@@ -94,6 +114,20 @@ impl LaunchedAgent {
             self.child.signal_group(signal);
         }
     }
+}
+
+/// Where the listener of the agent's network will come from, if it gets one.
+fn prepare_network(spec: &mut LaunchSpec<'_>) -> io::Result<Option<OwnedFd>> {
+    if !spec
+        .confinement
+        .as_ref()
+        .is_some_and(ConfinementPlan::has_proxy)
+    {
+        return Ok(None);
+    }
+    let (ours, theirs) = UnixStream::pair()?;
+    spec.network = Some(Arc::new(theirs.into()));
+    Ok(Some(ours.into()))
 }
 
 async fn write_queued(

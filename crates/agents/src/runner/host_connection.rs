@@ -127,6 +127,11 @@ fn perform(
         }
         ToRunner::Claim { id, name } => return claim(runner, number, id, name),
         ToRunner::Shell { id, call } => shell_calls::call(runner, joined, id, call),
+        ToRunner::Release { id, hold, allow } => {
+            let mut state = runner.state();
+            let known = state.holds.release(hold, allow);
+            state.send_to(number, &ToHost::Released { id, known }, &[], None);
+        }
         ToRunner::Stop { grace_ms } => runner.stop(Duration::from_millis(grace_ms)),
         ToRunner::Bye => runner.bye.cancel(),
     }

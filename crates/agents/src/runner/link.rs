@@ -27,6 +27,7 @@ use countersign_core::event::ProcessKey;
 use countersign_sandbox::ConfinementPlan;
 use tokio::sync::{mpsc, oneshot};
 
+use super::proxy::ConnectTarget;
 use super::wire::{LaunchRequest, ToHost, ToRunner};
 use crate::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use crate::shells::ShellBackend;
@@ -73,6 +74,13 @@ pub enum LinkEvent {
         number: u64,
         /// How long it was.
         bytes: u64,
+    },
+    /// Connections to a place wait for a word. May come again for a number that is known.
+    Held {
+        /// Under which they wait.
+        hold: u64,
+        /// Where they would go.
+        target: ConnectTarget,
     },
     /// What the agent wrote for its log: a line, or a part of a long one.
     Log(String),
@@ -151,6 +159,9 @@ pub trait RunnerLink: fmt::Debug + Send + Sync {
 
     /// Whether nobody claimed this id before: then the caller may do what must be done once.
     fn claim(&self, id: WriteId) -> LinkFuture<'_, Result<bool, WriteError>>;
+
+    /// Lets the connections through that wait under this number, or ends them. False if nobody knows the number.
+    fn release(&self, hold: u64, allow: bool) -> LinkFuture<'_, Result<bool, WriteError>>;
 
     /// Ends the agent and everything it started, with this much time before each next step.
     fn stop(&self, grace: Duration);
@@ -234,6 +245,17 @@ impl RunnerLink for LinkOutbox {
             self.ask(waiter, |id| ToRunner::Claim { id, name })?;
             match claimed.await {
                 Ok((ToHost::Claimed { fresh, .. }, _)) => Ok(fresh),
+                Ok(_) | Err(_) => Err(self.why_ended()),
+            }
+        })
+    }
+
+    fn release(&self, hold: u64, allow: bool) -> LinkFuture<'_, Result<bool, WriteError>> {
+        Box::pin(async move {
+            let (waiter, released) = oneshot::channel();
+            self.ask(waiter, |id| ToRunner::Release { id, hold, allow })?;
+            match released.await {
+                Ok((ToHost::Released { known, .. }, _)) => Ok(known),
                 Ok(_) | Err(_) => Err(self.why_ended()),
             }
         })

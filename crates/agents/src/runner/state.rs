@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::agent::LaunchedAgent;
 use super::backlog::{BacklogBounds, OutputBacklog};
 use super::frame::encode;
+use super::proxy::HeldConnections;
 use super::used_ids::UsedIds;
-use super::wire::{ToHost, VERSION, VERSION_OLDEST};
+use super::wire::{ToHost, VERSION, VERSION_OLDEST, VERSION_WITH_HOLDS};
 use super::write_queue::WriteQueue;
 use crate::adapter::ProcessExit;
 
@@ -31,6 +32,8 @@ pub(super) struct RunnerState {
     pub(super) backlog: OutputBacklog,
     pub(super) writes: WriteQueue,
     pub(super) claimed: UsedIds,
+    /// Connections that wait for a host's word.
+    pub(super) holds: HeldConnections,
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
     pub(super) agent: Option<Arc<LaunchedAgent>>,
@@ -68,6 +71,7 @@ pub(super) struct HostHandle {
 #[derive(Debug)]
 struct ConnectedHost {
     joined: HostHandle,
+    version: u32,
     frames: VecDeque<QueuedFrame>,
     /// How much of what the agent said is on its way.
     sent: u64,
@@ -111,6 +115,7 @@ impl RunnerState {
             backlog: OutputBacklog::new(spill, bounds),
             writes: WriteQueue::default(),
             claimed: UsedIds::default(),
+            holds: HeldConnections::default(),
             launched: None,
             agent: None,
             stopped: false,
@@ -158,6 +163,7 @@ impl RunnerState {
         };
         self.host = Some(ConnectedHost {
             joined: joined.clone(),
+            version,
             frames: VecDeque::new(),
             sent: greeting.heard,
             told_exit: false,
@@ -171,6 +177,9 @@ impl RunnerState {
             log: self.log.clone(),
         };
         self.send_to(joined.number, &hello, &[], None);
+        for (hold, target) in self.holds.list() {
+            self.send_hold(&ToHost::Held { hold, target });
+        }
         Ok(joined)
     }
 
@@ -229,6 +238,14 @@ impl RunnerState {
     pub(super) fn send_to_current(&mut self, head: &ToHost) {
         if let Some(number) = self.host.as_ref().map(|host| host.joined.number) {
             self.send_to(number, head, &[], None);
+        }
+    }
+
+    /// Tells the host of connections that wait. One that does not know of them leaves them waiting.
+    pub(super) fn send_hold(&mut self, head: &ToHost) {
+        let host = self.host.as_ref();
+        if host.is_some_and(|host| host.version >= VERSION_WITH_HOLDS) {
+            self.send_to_current(head);
         }
     }
 

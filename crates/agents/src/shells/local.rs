@@ -28,7 +28,8 @@ use super::{
 };
 use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
-use crate::process::{self, find_variable};
+use crate::process::{self, NetworkSetup, find_variable};
+use crate::runner::SharedNetwork;
 use crate::stream::FdReader;
 use crate::tree::{ProcessTree, TreeError};
 
@@ -42,6 +43,8 @@ pub struct LocalShells {
     env: Vec<(OsString, OsString)>,
     /// What is enforced on every command.
     confinement: Option<ConfinementPlan>,
+    /// The network of their agent.
+    network: SharedNetwork,
     terminals: Mutex<TerminalTable>,
     /// The newest keys with what they gave. Held while a command is started.
     keys: Mutex<VecDeque<(u64, TerminalId)>>,
@@ -71,15 +74,21 @@ impl LocalShells {
             tree,
             env,
             confinement: None,
+            network: SharedNetwork::default(),
             terminals: Mutex::default(),
             keys: Mutex::default(),
         }
     }
 
     /// Every command gets the view and the limits of its agent, in a sandbox of its own.
-    pub(crate) fn confined_by(self, confinement: Option<ConfinementPlan>) -> Self {
+    pub(crate) fn confined_by(
+        self,
+        confinement: Option<ConfinementPlan>,
+        network: SharedNetwork,
+    ) -> Self {
         Self {
             confinement,
+            network,
             ..self
         }
     }
@@ -101,6 +110,14 @@ impl LocalShells {
         Ok(id)
     }
 
+    fn sandbox(&self) -> Option<CommandSandbox<'_>> {
+        let plan = self.confinement.as_ref()?;
+        Some(CommandSandbox {
+            plan,
+            network: &self.network,
+        })
+    }
+
     fn start(&self, spec: &CommandSpec) -> Result<TerminalId, ShellError> {
         if !spec.cwd.is_absolute() {
             let reason = format!("`{}` is not an absolute path", spec.cwd.display());
@@ -112,7 +129,7 @@ impl LocalShells {
             .tree
             .create_inside(&name)
             .map_err(|error| failed("start the command", error))
-            .and_then(|tree| LocalTerminal::start(tree, spec, self.confinement.as_ref()))?;
+            .and_then(|tree| LocalTerminal::start(tree, spec, self.sandbox()))?;
         self.terminals().open.insert(number, Arc::new(terminal));
         Ok(TerminalId::new(name))
     }
@@ -261,11 +278,30 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
     }
 }
 
+/// What is enforced on a command.
+#[derive(Clone, Copy, Debug)]
+struct CommandSandbox<'a> {
+    plan: &'a ConfinementPlan,
+    network: &'a SharedNetwork,
+}
+
+impl CommandSandbox<'_> {
+    fn join_network(self) -> io::Result<Option<NetworkSetup>> {
+        let missing = || io::Error::other("the network of the agent's sandbox is not there");
+        let made = self.network.get().ok_or_else(missing)?;
+        let user = made.user.as_ref().map(OwnedFd::try_clone).transpose()?;
+        Ok(Some(NetworkSetup::Join {
+            network: Arc::new(made.network.try_clone()?),
+            user: user.map(Arc::new),
+        }))
+    }
+}
+
 impl LocalTerminal {
     fn start(
         tree: ProcessTree,
         spec: &CommandSpec,
-        confinement: Option<&ConfinementPlan>,
+        confinement: Option<CommandSandbox<'_>>,
     ) -> Result<Self, ShellError> {
         let started = start(&tree, spec, confinement);
         let (child, source) = started.map_err(|source| ShellError::Failed {
@@ -312,7 +348,7 @@ impl LocalTerminal {
 fn start(
     tree: &ProcessTree,
     spec: &CommandSpec,
-    confinement: Option<&ConfinementPlan>,
+    confinement: Option<CommandSandbox<'_>>,
 ) -> io::Result<(Arc<ChildHandle>, FdReader)> {
     let (ours, theirs) = io::pipe()?;
     let source = FdReader::new(ours.into())?;
@@ -325,12 +361,15 @@ fn start(
 /// Both kinds of output go to one place, in the order they were written.
 fn build(
     spec: &CommandSpec,
-    confinement: Option<&ConfinementPlan>,
+    confinement: Option<CommandSandbox<'_>>,
     theirs: &OwnedFd,
 ) -> io::Result<Command> {
     let args = ["-c", &spec.command].map(OsString::from);
     let shell = find_shell(spec);
-    let mut command = process::command(confinement, shell.as_os_str(), &args)?;
+    let plan = confinement.map(|confinement| confinement.plan);
+    let mut command = process::command(plan, shell.as_os_str(), &args, || {
+        confinement.map_or(Ok(None), CommandSandbox::join_network)
+    })?;
     command
         .current_dir(&spec.cwd)
         .env_clear()

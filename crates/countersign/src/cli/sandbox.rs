@@ -118,6 +118,7 @@ fn plan_text(plan: &ConfinementPlan) -> String {
     );
     let network = match plan.network {
         NetworkAccess::None => "none",
+        NetworkAccess::Proxy => "what rules and people allow",
         NetworkAccess::Open => "open",
     };
     let list = |what: &str, paths: &[PathBuf]| {

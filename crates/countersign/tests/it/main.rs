@@ -53,6 +53,7 @@ mod real_agents;
 mod rules;
 mod rules_cli;
 mod sandbox;
+mod sandbox_network;
 mod service;
 mod slow_reader;
 mod starter_rules;

@@ -201,6 +201,36 @@ impl AgentConnection {
             .count()
     }
 
+    pub(super) fn has_request(&self, request: &RequestId) -> bool {
+        self.open.contains_key(request)
+    }
+
+    /// What was decided about connections was carried out.
+    pub(super) fn finish_hold(&mut self, request: &RequestId, opened: Seq, answer: SentAnswer) {
+        self.open.remove(request);
+        self.performed.answers.insert(opened, answer);
+    }
+
+    /// Forgets connections that wait, if the request is about some.
+    pub(super) fn take_hold(&mut self, request: &RequestId) -> Option<u64> {
+        let hold = hold_of(self.open.get(request)?)?;
+        self.open.remove(request);
+        Some(hold)
+    }
+
+    /// Forgets all connections that wait and were not decided about.
+    pub(super) fn take_holds(&mut self) -> Vec<u64> {
+        let mut holds = Vec::new();
+        self.open.retain(|_, open| match hold_of(open) {
+            Some(hold) if !open.started => {
+                holds.push(hold);
+                false
+            }
+            _ => true,
+        });
+        holds
+    }
+
     /// Begins to serve a request, if it is the one that this ask is about and nobody has begun.
     pub(super) fn start_request(
         &mut self,
@@ -390,6 +420,13 @@ impl SentLines {
 pub(super) struct WriteOutcome {
     ids: Vec<WriteId>,
     written: Result<Vec<WriteReceipt>, WriteError>,
+}
+
+fn hold_of(open: &OpenRequest) -> Option<u64> {
+    match open.want {
+        Some(ClientRequest::Connect { hold, .. }) => Some(hold),
+        _ => None,
+    }
 }
 
 /// The link is gone, or nothing can be committed: whoever comes next continues from the last checkpoint.

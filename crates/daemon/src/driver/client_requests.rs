@@ -18,7 +18,7 @@ use countersign_agents::{
     CommandSpec, FileError, ReadTarget, ShellBackend, ShellError, TerminalId, WriteTarget,
     open_for_read, open_for_write, read_text, write_text,
 };
-use countersign_core::event::ApprovalOutcome;
+use countersign_core::event::{AnswerDelivery, ApprovalOutcome};
 use countersign_core::limits::SERVED_AT_ONCE_MAX;
 use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
@@ -51,6 +51,8 @@ pub(super) enum OpenedRequest {
         file: RequestedFile<WriteTarget>,
         content: String,
     },
+    /// Connections that wait at the runner.
+    Connect,
 }
 
 /// See the module.
@@ -121,6 +123,9 @@ impl ClientRequests {
         started: StartedRequest,
         approval: &Approval,
     ) {
+        if let ClientRequest::Connect { hold, .. } = started.want {
+            return self.release_decided(&request, hold, approval).await;
+        }
         let line = started.line;
         let done = match refusal_reason(approval) {
             None => self.serve_started(started, Some(approval)).await,
@@ -148,6 +153,45 @@ impl ClientRequests {
         self.deliveries.record_when_written(approval, sent);
         drop(connection);
         crash::point("request_served");
+    }
+
+    /// Tells the runner what was decided about connections. If the link was lost, the next host does.
+    async fn release_decided(&self, request: &RequestId, hold: u64, approval: &Approval) {
+        crash::point("request_allowed");
+        let allow = refusal_reason(approval).is_none();
+        let Ok(is_known) = self.link.release(hold, allow).await else {
+            return;
+        };
+        let delivery = if is_known {
+            AnswerDelivery::Delivered
+        } else {
+            AnswerDelivery::Withdrawn
+        };
+        let answer = SentAnswer {
+            delivery: Some(delivery),
+            ..SentAnswer::to_request(0, allow)
+        };
+        let mut connection = self.connection.lock();
+        connection.finish_hold(request, approval.opened, answer);
+        drop(connection);
+        self.deliveries.record(approval, delivery);
+        crash::point("request_served");
+    }
+
+    /// Ends connections whose asks are over, such as those of a turn that ended.
+    pub(super) fn end_holds(&self) {
+        let holds = self.connection.lock().take_holds();
+        for hold in holds {
+            self.end_hold(hold);
+        }
+    }
+
+    fn end_hold(&self, hold: u64) {
+        let link = self.link.clone();
+        self.tasks.spawn(async move {
+            // Without the link they end by themselves, or the next host is told of them.
+            drop(link.release(hold, false).await);
+        });
     }
 
     async fn serve_started(
@@ -218,6 +262,7 @@ impl ClientRequests {
                 .await;
                 Ok(ServedRequest::certain(text.map(ClientResponse::Text)))
             }
+            OpenedRequest::Connect => Ok(ServedRequest::certain(Ok(ClientResponse::Done))),
             OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
         }
     }
@@ -337,6 +382,7 @@ impl ClientRequests {
             }
             ClientRequest::Read { .. }
             | ClientRequest::Write { .. }
+            | ClientRequest::Connect { .. }
             | ClientRequest::CreateTerminal { .. } => {
                 let message = "this needs permission first".to_owned();
                 return Err(ClientRequestError::NotPermitted(message));
@@ -351,6 +397,10 @@ impl ClientRequests {
         request: RequestKey,
         response: Result<ClientResponse, ClientRequestError>,
     ) {
+        if let Some(hold) = self.connection.lock().take_hold(&request.id) {
+            // Only a decision lets a connection through.
+            return self.end_hold(hold);
+        }
         // An error says that the agent took the request back, and then nobody waits for this.
         let sent = self.connection.lock().serve(request, response);
         self.connection.confirm_when_written(sent.ok().flatten());

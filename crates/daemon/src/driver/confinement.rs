@@ -183,6 +183,7 @@ impl ConfinementRequest {
             git_read_only: git.read_only.into_iter().chain(agent_settings).collect(),
             tmp: self.runner_folder.join(TMP_FOLDER),
             caches: self.caches(home.as_deref()),
+            model: known_model(&self.options),
             agent,
             countersign: settings.host_files.clone(),
             host: settings.socket_folder.clone(),
@@ -232,6 +233,13 @@ impl ConfinementRequest {
         let found = self.env.iter().rev().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_os_str())
     }
+}
+
+/// Where the model of a known agent is.
+fn known_model(options: &SpawnOptions) -> Vec<String> {
+    let known = options.agent.as_deref().and_then(catalog::find);
+    let names = known.map(|known| known.model).unwrap_or_default();
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// Opened without waiting: it may be a pipe.

@@ -9,7 +9,9 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use countersign_agents::adapter::{AgentCommand, PermissionAnswer, RequestId, WriteId};
+use countersign_agents::adapter::{
+    AgentCommand, ClientRequest, PermissionAnswer, RequestId, WriteId,
+};
 use countersign_core::event::{AnswerDelivery, ApprovalOutcome, PromptAttachment, TurnEnded};
 use countersign_core::{Approval, Duty, RunEvent, Seq};
 use tokio_util::task::TaskTracker;
@@ -191,8 +193,11 @@ impl DutyPerformer {
             return self.follow_sent_answer(approval, answer, &connection);
         }
         if let Some(started) = connection.start_request(&request, &approval.ask.id) {
-            let serving = &mut connection.performed.serving;
-            serving.insert(approval.opened, started.line);
+            // Connections came with no line of the agent, and no answer is written to it.
+            if !matches!(started.want, ClientRequest::Connect { .. }) {
+                let serving = &mut connection.performed.serving;
+                serving.insert(approval.opened, started.line);
+            }
             drop(connection);
             let (requests, approval) = (self.requests.clone(), approval.clone());
             self.tasks

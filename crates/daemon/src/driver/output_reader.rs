@@ -164,6 +164,12 @@ impl OutputReader {
                 self.parts.connection.lock().skip_to(number);
                 self.offset = number;
             }
+            LinkEvent::Held { hold, target } => {
+                self.handle_hold(hold, target).await;
+                if !self.uncommitted.is_empty() {
+                    self.commit().await?;
+                }
+            }
             LinkEvent::Log(text) => {
                 tracing::debug!(agent = %self.parts.key.agent, text, "log of an agent");
                 append_log_tail(&mut self.log, &text);
@@ -317,6 +323,10 @@ impl OutputReader {
             crash::point("session_recorded");
             self.parts.ready.send_replace(true);
         }
+        if prepared.events.iter().any(is_turn_end) {
+            // Their asks ended with it.
+            self.parts.requests.end_holds();
+        }
         for (subject, reply) in prepared.asks.into_iter().zip(replies) {
             self.handle_ask_reply(subject, reply);
         }
@@ -378,6 +388,10 @@ impl ReadOutput {
     }
 }
 
+fn is_turn_end(event: &RunEvent) -> bool {
+    matches!(event, RunEvent::TurnEnded { .. })
+}
+
 fn is_ready(event: &RunEvent) -> bool {
     matches!(event, RunEvent::Ready { .. })
 }
@@ -415,7 +429,10 @@ fn event_bytes(event: &LinkEvent) -> usize {
     match event {
         LinkEvent::Line { bytes, .. } => bytes.len(),
         LinkEvent::Log(text) => text.len(),
-        LinkEvent::Oversized { .. } | LinkEvent::Exited { .. } | LinkEvent::Lost => 0,
+        LinkEvent::Oversized { .. }
+        | LinkEvent::Held { .. }
+        | LinkEvent::Exited { .. }
+        | LinkEvent::Lost => 0,
     }
 }
 

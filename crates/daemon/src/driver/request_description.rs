@@ -2,9 +2,11 @@
 //!
 //! Invariant: what is shown is what would be done; the file that is judged is the file that is used.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use countersign_agents::adapter::{ClientRequest, ClientRequestError, RunRequest};
+use countersign_agents::runner::{ConnectHost, ConnectTarget};
 use countersign_agents::{
     FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
 };
@@ -54,6 +56,7 @@ impl Workspace {
                 self.describe_read(path, line, limit).await
             }
             ClientRequest::Write { path, content } => self.describe_write(path, content).await,
+            ClientRequest::Connect { target, .. } => Ok(describe_connect(&target)),
             ClientRequest::Output { .. }
             | ClientRequest::WaitForExit { .. }
             | ClientRequest::Kill { .. }
@@ -137,6 +140,27 @@ impl Workspace {
             covered_by,
             opened: OpenedRequest::Write { file, content },
         })
+    }
+}
+
+fn describe_connect(target: &ConnectTarget) -> RequestDescription {
+    let port = target.port;
+    let (place, input) = match &target.host {
+        ConnectHost::Domain(name) => (
+            format!("{name}:{port}"),
+            json!({ "domain": name, "port": port }),
+        ),
+        ConnectHost::Address(address) => (
+            SocketAddr::new(*address, port).to_string(),
+            json!({ "address": address.to_string(), "port": port }),
+        ),
+    };
+    RequestDescription {
+        action: format!("Connect to {place} (held by the sandbox)"),
+        tool: "Network",
+        input,
+        covered_by: Vec::new(),
+        opened: OpenedRequest::Connect,
     }
 }
 

@@ -122,6 +122,10 @@ impl RunnerLink for FakeLink {
         Box::pin(async move { Ok(is_fresh) })
     }
 
+    fn release(&self, _hold: u64, _allow: bool) -> LinkFuture<'_, Result<bool, WriteError>> {
+        Box::pin(async { Ok(true) })
+    }
+
     fn stop(&self, _: Duration) {
         self.note(LinkCall::Stop);
     }

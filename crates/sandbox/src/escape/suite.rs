@@ -84,7 +84,7 @@ pub fn run_suite(
     let arguments = if level == SandboxLevel::Open {
         attempts.to_vec()
     } else {
-        confined_command(&plan, OsStr::new("/proc/self/exe"), &attempts)?
+        confined_command(&plan, None, OsStr::new("/proc/self/exe"), &attempts)?
     };
     let output = Command::new(helper)
         .args(arguments)
@@ -119,6 +119,7 @@ fn plan(scene: &EscapeScene, bubblewrap: &Path, level: SandboxLevel) -> Confinem
         sockets: Vec::new(),
         tmp: Some(scene.own_tmp.clone()),
         network: NetworkAccess::None,
+        domains: Vec::new(),
         processes: 4096,
     }
 }

@@ -50,6 +50,7 @@ fn plan() -> ConfinementPlan {
         sockets: vec!["/run/host".into()],
         tmp: Some("/state/tmp".into()),
         network: NetworkAccess::Open,
+        domains: Vec::new(),
         processes: 1,
     }
 }

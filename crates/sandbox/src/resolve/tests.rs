@@ -9,6 +9,7 @@ fn places() -> ProfilePlaces {
         git_read_only: vec!["/home/ann/repo/.git/worktrees/work/commondir".into()],
         tmp: "/state/runners/1/tmp".into(),
         caches: vec!["/home/ann/.cache".into()],
+        model: vec!["api.example.org".to_owned()],
         agent: vec!["/home/ann/.claude".into()],
         countersign: vec!["/home/ann/.local/share/countersign".into()],
         host: "/run/user/1000/countersign".into(),
@@ -57,6 +58,7 @@ fn the_usual_profile_names_everything_by_its_path() {
         sockets: paths(&["/run/user/1000/countersign"]),
         tmp: Some("/state/runners/1/tmp".into()),
         network: NetworkAccess::Open,
+        domains: vec!["api.example.org".to_owned()],
         processes: 4096,
     };
     assert_eq!(plan, expected);

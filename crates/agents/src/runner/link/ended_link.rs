@@ -107,6 +107,11 @@ impl RunnerLink for EndedLink {
         Box::pin(async { Ok(false) })
     }
 
+    fn release(&self, _hold: u64, _allow: bool) -> LinkFuture<'_, Result<bool, WriteError>> {
+        // Its connections ended with it.
+        Box::pin(async { Ok(false) })
+    }
+
     fn stop(&self, _: Duration) {}
 
     fn bye(&self) -> LinkFuture<'_, ()> {

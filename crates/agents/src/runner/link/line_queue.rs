@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::LinkEvent;
 use crate::lines::{LineSplitter, OutputLine};
+use crate::runner::ConnectTarget;
 
 /// What one thing that waits costs besides its bytes.
 const OVERHEAD: usize = 64;
@@ -58,6 +59,10 @@ impl LineQueue {
 
     pub(super) fn push_log(&mut self, text: String) {
         self.push(text.len(), QueuedInput::Event(LinkEvent::Log(text)));
+    }
+
+    pub(super) fn push_hold(&mut self, hold: u64, target: ConnectTarget) {
+        self.push(0, QueuedInput::Event(LinkEvent::Held { hold, target }));
     }
 
     /// For an event that comes after everything the agent said.

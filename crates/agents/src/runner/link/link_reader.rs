@@ -102,7 +102,8 @@ impl LinkReader {
                 kind,
                 outcome,
             } => self.outbox.confirm(&name, kind, outcome)?,
-            ToHost::Claimed { id, .. } | ToHost::Shell { id, .. } => {
+            ToHost::Held { hold, target } => self.queue.push_hold(hold, target),
+            ToHost::Claimed { id, .. } | ToHost::Shell { id, .. } | ToHost::Released { id, .. } => {
                 self.outbox.reply(id, head, body);
             }
             ToHost::Launched { process } => self.outbox.launched(Ok(process)),

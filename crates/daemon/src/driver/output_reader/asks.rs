@@ -3,6 +3,7 @@
 use countersign_agents::adapter::{
     ClientRequest, ClientRequestError, PermissionAnswer, PermissionAsk, RequestId,
 };
+use countersign_agents::runner::ConnectTarget;
 use countersign_core::limits::{CLIENT_REQUESTS_MAX, MANAGED_ASK_TIMEOUT_MS};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
@@ -118,6 +119,17 @@ impl OutputReader {
                 requests.send_response(request, Err(error));
             }
         }
+    }
+
+    /// Connections wait at the runner. Those that an earlier host was told of have their ask already.
+    pub(super) async fn handle_hold(&mut self, hold: u64, target: ConnectTarget) {
+        // No id of the agent's own: those are JSON.
+        let id = RequestId(format!("network-{hold}"));
+        if self.parts.connection.lock().has_request(&id) {
+            return;
+        }
+        let want = ClientRequest::Connect { hold, target };
+        self.handle_client_request(id, 0, want).await;
     }
 
     fn ask_for_request(

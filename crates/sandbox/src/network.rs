@@ -1,0 +1,146 @@
+//! The network namespace of an agent: nothing but loopback, and on it one listener, which is handed out to the runner.
+//!
+//! Invariant: whoever enters has no other network; if any step fails the program is not run.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::system_calls::{self, NewNamespaces};
+
+/// Where programs in the sandbox find the runner. Nothing else is in their namespace, so the port is free.
+pub const PROXY_PORT: u16 = 3128;
+
+/// Descriptors go with at least one byte.
+const MESSAGE_BYTES: usize = 1;
+const DESCRIPTORS_MAX: usize = 3;
+
+/// Variables by which programs find a proxy.
+const PROXY_VARIABLES: [&str; 6] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+];
+
+/// What the runner gets of a namespace that was made.
+#[derive(Debug)]
+pub struct AgentNetwork {
+    /// Where programs of the agent connect.
+    pub listener: TcpListener,
+    pub namespaces: NetworkNamespaces,
+}
+
+/// What the other programs of an agent join.
+#[derive(Debug)]
+pub struct NetworkNamespaces {
+    /// The user namespace that owns the network, if one had to be made for it.
+    pub user: Option<OwnedFd>,
+    pub network: OwnedFd,
+}
+
+/// Makes a network, and hands its listener to whoever holds the other end of `runner`.
+pub(crate) fn make(runner: &OwnedFd) -> io::Result<()> {
+    let has_user = make_namespaces()?;
+    system_calls::raise_loopback()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?;
+    let network = std::fs::File::open("/proc/self/ns/net")?;
+    let user = has_user
+        .then(|| std::fs::File::open("/proc/self/ns/user"))
+        .transpose()?;
+    let mut descriptors = vec![listener.as_fd(), network.as_fd()];
+    descriptors.extend(user.as_ref().map(AsFd::as_fd));
+    send(runner, &descriptors)
+}
+
+/// Without privileges a network needs a user namespace that owns it.
+fn make_namespaces() -> io::Result<bool> {
+    match system_calls::make_namespaces(NewNamespaces::Network) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        made => return made.map(|()| false),
+    }
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    system_calls::make_namespaces(NewNamespaces::UserAndNetwork)?;
+    // The same numbers inside as outside; without this no group can be mapped.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    let same = |number: u32| format!("{number} {number} 1");
+    std::fs::write("/proc/self/uid_map", same(user.as_raw()))?;
+    std::fs::write("/proc/self/gid_map", same(group.as_raw()))?;
+    Ok(true)
+}
+
+/// Enters a network that another program of the same agent made.
+pub(crate) fn join(namespaces: &NetworkNamespaces) -> io::Result<()> {
+    // The owner first: entering the network needs its rights.
+    if let Some(user) = &namespaces.user {
+        system_calls::join_descriptor(user)?;
+    }
+    system_calls::join_descriptor(&namespaces.network)
+}
+
+fn send(to: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors"));
+    }
+    let message = [0; MESSAGE_BYTES];
+    sendmsg(
+        to,
+        &[IoSlice::new(&message)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Takes what [`make`] sent, without waiting.
+pub fn receive_network(from: &OwnedFd) -> io::Result<AgentNetwork> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut message = [0; MESSAGE_BYTES];
+    let received = recvmsg(
+        from,
+        &mut [io::IoSliceMut::new(&mut message)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut descriptors = control
+        .drain()
+        .filter_map(|sent| match sent {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten();
+    let (listener, network) = (descriptors.next(), descriptors.next());
+    match (listener, network) {
+        (Some(listener), Some(network)) if received.bytes == MESSAGE_BYTES => Ok(AgentNetwork {
+            listener: listener.into(),
+            namespaces: NetworkNamespaces {
+                network,
+                user: descriptors.next(),
+            },
+        }),
+        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
+}
+
+/// What tells programs to use the listener. Programs of the same agent reach each other without it.
+pub(crate) fn proxy_environment() -> impl Iterator<Item = (&'static str, String)> {
+    let proxy = PROXY_VARIABLES
+        .into_iter()
+        .map(|name| (name, format!("http://{}:{PROXY_PORT}", Ipv4Addr::LOCALHOST)));
+    let none = ["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost,::1".to_owned()));
+    // Node's own `fetch` looks at the variables only if it is told to.
+    proxy
+        .chain(none)
+        .chain([("NODE_USE_ENV_PROXY", "1".to_owned())])
+}

@@ -22,7 +22,7 @@ export async function bestOf(info: TestInfo, what: string, limit: number, round:
 
 export function percentile(figures: readonly number[], share: number): number {
   const sorted = [...figures].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Infinity;
+  return sorted[Math.ceil(sorted.length * share) - 1] ?? Infinity;
 }
 
 /** When the page that was just opened painted something, in milliseconds since the navigation began. */

@@ -43,7 +43,7 @@ test("over a slow line the page is there within a second and a half", async ({ p
   expect(await bestOf(info, "first row, 40 ms and 10 Mbit/s", 1_500, () => open(() => paintedAt(page, ".item-row")))).toBeLessThanOrEqual(1_500);
 });
 
-const EVENTS = 20;
+const EVENTS = 40;
 
 test("events are on screen within a tenth of a second", async ({ page, host }, info) => {
   // In the page itself: from the frame that carries an event, which is parsed before all else, to the paint after its row.

@@ -46,7 +46,7 @@ export const emptyState: HostState = {
 
 /** The state that a snapshot describes. Of the state before, only what a snapshot does not tell is kept. */
 export function fromSnapshot(snapshot: Snapshot, before: HostState = emptyState): HostState {
-  const approvals = new Map(snapshot.approvals.map((row) => [row.id, mergeBrief(before.approvals.get(row.id), row)]));
+  const approvals = new Map(snapshot.approvals.map((row) => [row.id, mergeBrief(before.approvals.get(row.id), fillBrief(row))]));
   const questions = new Map((snapshot.questions ?? []).map((row) => [row.id, row]));
   let state: HostState = {
     cursor: snapshot.event_sequence,
@@ -100,7 +100,23 @@ function isAboutAgent(kind: string): boolean {
   return kind.startsWith("agent.") || kind.startsWith("turn.");
 }
 
-function putApproval(state: HostState, row: Approval): HostState {
+const USUAL_OPTIONS = ["approve", "deny"];
+
+/** A brief row with what it leaves out because it follows from the rest: see the protocol's `brief_row.rs`. */
+export function fillBrief(row: Approval): Approval {
+  if (row.brief !== true) return row;
+  const view = row.view && { ...row.view, cut: true, editable: row.view.editable ?? false, edits: row.view.edits ?? [], warnings: row.view.warnings ?? [] };
+  return { ...row, action: row.action ?? "", options: row.options ?? USUAL_OPTIONS, state: row.state ?? "pending", view };
+}
+
+/** An event whose ask, if it has one, is filled. */
+export function fillEvent(event: HostEvent): HostEvent {
+  const isAsk = event.kind === "approval.requested" || event.kind === "approval.resolved";
+  return isAsk ? { ...event, payload: fillBrief(event.payload as Approval) } : event;
+}
+
+function putApproval(state: HostState, sent: Approval): HostState {
+  const row = fillBrief(sent);
   // An ask whose content was erased from the record comes with its id alone.
   const known = state.approvals.get(row.id);
   const whole = row.options === undefined ? known && { ...known, state: "unknown" as const } : row;
@@ -115,7 +131,10 @@ export function mergeBrief(known: Approval | undefined, row: Approval): Approval
   if (!isBrief(row) || known === undefined || isBrief(known) || known.view === undefined) return row;
   const edited = row.view?.edited_summary === undefined ? {} : { edited_summary: row.view.edited_summary };
   const { brief: _brief, ...rest } = row;
-  return { ...rest, input: known.input, view: { ...known.view, ...edited } };
+  const content = { action: known.action, input: known.input, view: { ...known.view, ...edited } };
+  // While its owner is away, each row says until when.
+  const { lapses_at: _lapsesAt, ...before } = known;
+  return { ...before, ...rest, ...content };
 }
 
 /** Whether most of what an ask says was left out of its row. */

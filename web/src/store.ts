@@ -1,12 +1,13 @@
 // The page's state as signals, fed by the link to the host.
 
 import { batch, computed, signal } from "@preact/signals";
-import { apply, emptyState, fromSnapshot, withAgents, withApproval, withQuestion } from "./state.ts";
+import { apply, emptyState, fillEvent, fromSnapshot, withAgents, withApproval, withQuestion } from "./state.ts";
 import { CallError, HostLink, type LinkState } from "./wire.ts";
 import type { Approval, HostEvent, HostStatus, MethodName, Params, Question, Result } from "./wire_types.ts";
 
-/** At most one draw per this many milliseconds, however many events come. */
-const DRAW_EVERY_MS = 50;
+/** However many events come, there are at most so many draws in so many milliseconds. */
+const DRAWS_MAX = 2;
+const DRAWS_WITHIN_MS = 100;
 const CLOCK_EVERY_MS = 1_000;
 /** A short loss, as when a phone wakes, is not worth a notice. */
 const LOSS_NOTICE_MS = 1_000;
@@ -33,6 +34,8 @@ type EventListener = (event: HostEvent) => void;
 const eventListeners = new Set<EventListener>();
 let waiting: HostEvent[] = [];
 let drawTimer: ReturnType<typeof setTimeout> | undefined;
+/** When the last draws were. */
+let drawnAt: number[] = [];
 let link: HostLink | undefined;
 
 /** Calls back with each event, after the state has it. Returns a function that ends it. */
@@ -82,38 +85,47 @@ function takeSnapshot(snapshot: Parameters<typeof fromSnapshot>[0]): void {
 }
 
 function queueEvent(event: HostEvent): void {
-  waiting.push(event);
-  // The first event is drawn at once; those that follow it closely are drawn together.
-  if (drawTimer === undefined) drawWaiting();
+  waiting.push(fillEvent(event));
+  if (drawTimer !== undefined) return;
+  // An event is drawn at once, also when it follows another; those of a flood are drawn together.
+  const now = performance.now();
+  drawnAt = drawnAt.filter((at) => now - at < DRAWS_WITHIN_MS);
+  const first = drawnAt[0];
+  if (drawnAt.length < DRAWS_MAX || first === undefined) drawWaiting();
+  else drawTimer = setTimeout(drawWaiting, DRAWS_WITHIN_MS - (now - first));
 }
 
 function drawWaiting(): void {
   const events = waiting;
   waiting = [];
-  hostState.value = events.reduce(apply, hostState.value);
+  drawTimer = undefined;
+  drawnAt.push(performance.now());
+  const { staleAgents, ...state } = events.reduce(apply, hostState.value);
+  for (const id of staleAgents) agentsToFetch.add(id);
+  // Changed once: each change is a draw.
+  hostState.value = { ...state, staleAgents: new Set() };
   for (const event of events) for (const listener of eventListeners) listener(event);
-  drawTimer = setTimeout(() => {
-    drawTimer = undefined;
-    if (waiting.length > 0) drawWaiting();
-  }, DRAW_EVERY_MS);
   void fetchStaleAgents();
 }
 
+/** Agents whose row is older than an event about them. */
+const agentsToFetch = new Set<string>();
 let fetchingAgents = false;
 
 /** Fetches the rows of agents that events were about; at most one round at a time. */
 async function fetchStaleAgents(): Promise<void> {
-  if (fetchingAgents || hostState.value.staleAgents.size === 0) return;
+  if (fetchingAgents || agentsToFetch.size === 0) return;
   fetchingAgents = true;
   try {
-    const ids = [...hostState.value.staleAgents];
-    hostState.value = { ...hostState.value, staleAgents: new Set() };
-    const rows = await Promise.all(ids.map((id) => call("host.agent", { agent_id: id }).catch(() => undefined)));
-    hostState.value = withAgents(hostState.value, rows.filter((row) => row !== undefined));
+    const ids = [...agentsToFetch];
+    agentsToFetch.clear();
+    const found = await Promise.all(ids.map((id) => call("host.agent", { agent_id: id }).catch(() => undefined)));
+    const rows = found.filter((row) => row !== undefined);
+    if (rows.length > 0) hostState.value = withAgents(hostState.value, rows);
   } finally {
     fetchingAgents = false;
   }
-  if (hostState.value.staleAgents.size > 0) setTimeout(() => void fetchStaleAgents(), DRAW_EVERY_MS);
+  if (agentsToFetch.size > 0) setTimeout(() => void fetchStaleAgents(), DRAWS_WITHIN_MS);
 }
 
 export function putApproval(row: Approval): void {

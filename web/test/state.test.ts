@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { alikeKey, listItems } from "../src/inbox_items.ts";
 import { itemAfter } from "../src/next_item.ts";
-import { apply, emptyState, fromSnapshot, type HostState, withApproval } from "../src/state.ts";
+import { apply, emptyState, fillEvent, fromSnapshot, type HostState, withApproval } from "../src/state.ts";
 import type { Approval, HostEvent, Question, Snapshot } from "../src/wire_types.ts";
 
 const AT = "2026-11-18T03:00:00.000000Z";
@@ -65,6 +65,19 @@ test("a brief row does not take away what was fetched", () => {
   const state = withApproval(fromSnapshot(emptySnapshot), ask("a", 1, { input: { command: "ls" }, view }));
   const later = withApproval(state, ask("a", 1, { brief: true, view: { ...view, command: undefined }, message: "new" }));
   assert.deepEqual(later.approvals.get("a"), ask("a", 1, { input: { command: "ls" }, view, message: "new" }));
+});
+
+test("a brief row has what it leaves out because it follows from the rest", () => {
+  const { action: _action, options: _options, state: _state, ...rest } = ask("a", 1);
+  const sent = { ...rest, brief: true, view: { summary: "Bash: ls" } } as unknown as Approval;
+  const view = { summary: "Bash: ls", cut: true, editable: false, edits: [], warnings: [] };
+  const filled = { ...rest, brief: true, action: "", options: ["approve", "deny"], state: "pending", view };
+  const known = [
+    fromSnapshot({ ...emptySnapshot, approvals: [sent] }).approvals.get("a"),
+    apply(fromSnapshot(emptySnapshot), event(11, "approval.requested", sent)).approvals.get("a"),
+    fillEvent(event(11, "approval.requested", sent)).payload,
+  ];
+  assert.deepEqual(known, [filled, filled, filled]);
 });
 
 test("a late reply does not open an ask again that has ended", () => {

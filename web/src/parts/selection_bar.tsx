@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { type CommandHandler, useCommands } from "../keys.ts";
 import type { InboxItem } from "../inbox_items.ts";
 import { answerMany, describeMany } from "../answers.ts";
+import { canDeny } from "../ask_facts.ts";
 import { plural } from "../text.ts";
 import { CommandButton } from "./command_button.tsx";
 import { showToast } from "./toasts.tsx";
@@ -19,12 +20,13 @@ export function SelectionBar({ ids, items, onDone }: SelectionBarProps) {
   const rows = items.flatMap((item) => (item.kind === "ask" && ids.has(item.id) && !item.ended ? [item.row, ...item.alike] : []));
   const deny = async () => {
     setSending(true);
-    const results = await answerMany(rows.map((row) => ({ approval_id: row.id, resolution: "deny" })));
+    // An option that is called `deny` and counts as an approval must not be sent as a no.
+    const results = await answerMany(rows.filter(canDeny).map((row) => ({ approval_id: row.id, resolution: "deny" })));
     setSending(false);
     showToast({ text: describeMany(results, "denied") });
     onDone();
   };
-  const denyCommand: CommandHandler = { run: (act) => act.trusted !== false && !act.repeat && void deny(), whyNot: () => (sending ? "sending…" : undefined) };
+  const denyCommand: CommandHandler = { run: (act) => act.trusted !== false && !act.repeat && void deny(), whyNot: () => (sending ? "sending…" : rows.some(canDeny) ? undefined : "none of them can be denied") };
   useCommands({ "list.deny_selected": rows.length > 0 ? denyCommand : undefined });
   if (rows.length === 0) return null;
   return (

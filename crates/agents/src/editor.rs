@@ -18,6 +18,7 @@ mod permission;
 mod prompt;
 mod question;
 mod requests;
+mod served_calls;
 mod session;
 mod settings;
 mod tool_calls;
@@ -42,10 +43,13 @@ pub use session::{
     AgentPhase, SessionChoices, SessionCommand, SessionEvent, SessionFact, SessionOption,
     SessionSnapshot,
 };
-pub use settings::{AutomaticAllows, EditorAnswers, EditorSettings, TerminalViewer};
+pub use settings::{
+    AutomaticAllows, EditorAnswers, EditorSettings, EditorTerminals, TerminalViewer,
+};
 
 use client::ClientAbilities;
 use host_call::PendingCall;
+use served_calls::{ServedKind, StartedCommands};
 use session::EditorSession;
 
 /// The connection to one editor.
@@ -58,6 +62,7 @@ pub struct EditorConnection {
     calls: BTreeMap<CallId, PendingCall>,
     /// Our requests that the editor has not answered.
     asked: BTreeMap<u64, AskedRequest>,
+    started: StartedCommands,
     next_call: u64,
     next_request: u64,
 }
@@ -81,6 +86,12 @@ enum AskedRequest {
         session: String,
         terminal: String,
         title: String,
+    },
+    /// Something that the host wants of the editor.
+    Served {
+        session: String,
+        call: u64,
+        kind: ServedKind,
     },
 }
 
@@ -129,6 +140,7 @@ impl EditorConnection {
             sessions: BTreeMap::new(),
             calls: BTreeMap::new(),
             asked: BTreeMap::new(),
+            started: StartedCommands::default(),
             next_call: 0,
             next_request: 0,
         }

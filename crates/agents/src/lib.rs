@@ -33,8 +33,9 @@ pub use files::{
 pub use process::LaunchError;
 pub use program_version::{ProgramVersion, VersionError, probe_version};
 pub use shells::{
-    CommandSpec, LocalShells, ShellBackend, ShellError, ShellFuture, TerminalId, TerminalOutput,
-    TerminalPiece, TerminalSummary,
+    AcpShells, CommandSpec, EditorAbilities, EditorCall, EditorCallError, EditorFuture, EditorLink,
+    EditorReply, LocalShells, NoShells, ShellBackend, ShellError, ShellFuture, TerminalId,
+    TerminalOutput, TerminalPiece, TerminalSummary,
 };
 pub use tree::{
     ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,

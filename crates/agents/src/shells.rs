@@ -1,9 +1,13 @@
 //! Shells: where the commands of an agent run.
 //!
 //! [`LocalShells`] runs them as processes of this machine; a runner uses it on behalf of its host, which
-//! reaches it through [`RunnerShells`](crate::runner::RunnerShells).
+//! reaches it through [`RunnerShells`](crate::runner::RunnerShells). [`AcpShells`] has the editor run them that
+//! the agent is open in, and [`NoShells`] runs none.
 
+mod acp;
+mod editor_call;
 mod local;
+mod none;
 mod output_tail;
 mod readable_output;
 
@@ -17,7 +21,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapter::ProcessExit;
 
+pub use acp::AcpShells;
+pub use editor_call::{
+    EditorAbilities, EditorCall, EditorCallError, EditorFuture, EditorLink, EditorReply,
+};
 pub use local::LocalShells;
+pub use none::NoShells;
 
 /// Where commands run. Each command has a terminal of its own.
 ///

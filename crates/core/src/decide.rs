@@ -36,7 +36,7 @@ use crate::state::State;
 
 pub use agents::is_reserved;
 pub use answer::answer_again;
-pub use delegation::SPAWN_TOOL;
+pub use delegation::{EDITOR_TERMINALS_TOOL, SPAWN_TOOL};
 
 /// What follows from an input.
 #[derive(Clone, Debug, PartialEq)]

@@ -34,8 +34,8 @@ pub use managed::{
     AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSandbox, AgentSpawned,
     AgentStopRequested, EnvVar, MessageQueued, MessagesDropped, OfferedChoice, OfferedCommand,
     PassUsed, PlanStep, PromptAttachment, PromptMessage, Protocol, RunEnd, SandboxLevel,
-    SpawnOptions, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry, TurnEnded,
-    TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
+    SpawnOptions, TerminalBackend, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry,
+    TurnEnded, TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
 };
 pub use orchestration::{
     AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,

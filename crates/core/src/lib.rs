@@ -38,7 +38,9 @@ pub use checkpoint::Checkpoint;
 pub use choice_question::{
     ASK_PERSON_TOOL, AnswerLimits, ChoiceQuestion, QuestionChoice, split_answers,
 };
-pub use decide::{Decision, DecisionSubject, SPAWN_TOOL, answer_again, decide, is_reserved};
+pub use decide::{
+    Decision, DecisionSubject, EDITOR_TERMINALS_TOOL, SPAWN_TOOL, answer_again, decide, is_reserved,
+};
 pub use event::{Ask, CommittedEvent, Event};
 pub use grant::{AskerScope, GrantState};
 pub use ids::{

@@ -688,6 +688,28 @@ pub const EDITOR_CALLS_KEPT: usize = 500;
 /// Lines of ours on one tool call in an editor; older ones make room.
 pub const EDITOR_NOTES_MAX: usize = 20;
 
+/// How long the host waits for an editor to do something that needs no person: a busy editor is slow, and one
+/// that says nothing must not hold an agent for ever.
+pub const EDITOR_CALL_MS: u64 = 20_000;
+
+/// How long an editor may be out of reach before it counts as lost: time to find a host that was replaced.
+pub const EDITOR_LOST_MS: u64 = 5_000;
+
+/// How long an agent waits for the text of a file that may be open in an editor before it gets the file.
+pub const EDITOR_READ_MS: u64 = 1_000;
+
+/// How often a terminal of an editor is read while somebody waits for more of it.
+pub const EDITOR_POLL_MS: u64 = 200;
+
+/// How long one request for calls to an editor is held.
+pub const EDITOR_TAKE_MS: u64 = 25_000;
+
+/// Calls to the editor of one agent that were not answered: as many as it may have terminals, and some.
+pub const EDITOR_CALLS_OPEN_MAX: usize = 512;
+
+/// Commands that an editor's process remembers, so that none is started twice.
+pub const EDITOR_KEYS_KEPT: usize = 1_000;
+
 /// Sessions on one page of a list for an editor.
 pub const EDITOR_LIST_PAGE: usize = 50;
 

@@ -185,6 +185,12 @@ pub enum Rejection {
     /// Nobody allowed the child.
     #[error("orchestrator '{0}' has no permission to start this agent")]
     SpawnNotAllowed(AgentId),
+    /// Nobody agreed that an editor runs the commands.
+    #[error(
+        "an editor runs commands outside any sandbox, so a person has to agree first: `allowed_by` must name an ask \
+         for the tool `EditorTerminals` in the same folder that a person allowed and that started no agent yet"
+    )]
+    EditorTerminalsNotAllowed,
     /// A child would have more than its parent.
     #[error("a child never gets {0} that its orchestrator does not have")]
     Wider(&'static str),

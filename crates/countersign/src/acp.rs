@@ -7,6 +7,7 @@
 
 mod arguments;
 mod ask_rows;
+mod editor_calls;
 mod events;
 mod feed;
 mod host_calls;
@@ -19,11 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use countersign_agents::EditorAbilities;
 use countersign_agents::editor::{
     CallId, EditorConnection, EditorLine, EditorOutput, EditorSettings, HostCall, HostReply,
     SessionFact, TerminalViewer,
 };
-use countersign_core::limits::{EDITOR_FACTS_MAX, EDITOR_LINES_MAX};
+use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_FACTS_MAX, EDITOR_LINES_MAX};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,8 +37,10 @@ use crate::error::CliError;
 use crate::exit::CliExit;
 use crate::output;
 use crate::paths::HostPaths;
+use crate::random_id::random_id;
 
 pub(crate) use arguments::{AcpArgs, arguments};
+use editor_calls::EditorCallFeed;
 use feed::SessionFeed;
 use host_calls::{CallOutcome, HostCalls, QueuedCall};
 use stdio::{StdioLine, WrittenLine};
@@ -53,7 +57,20 @@ pub(crate) async fn acp(common: &CommonArgs, args: AcpArgs) -> Result<CliExit, C
     let (to_editor, written) =
         stdio::write_lines().map_err(|source| CliError::io("could not start", source))?;
     let tasks = TaskTracker::new();
-    let (calls, outcomes) = HostCalls::start(&tasks, endpoint.clone(), args.into_spec(&config)?);
+    let editor_id = random_id()?;
+    let (outcome_sender, outcomes) = mpsc::channel(EDITOR_CALLS_QUEUED);
+    let spec = args.into_spec(&config)?;
+    let start_calls = |outcomes| {
+        HostCalls::start(
+            &tasks,
+            endpoint.clone(),
+            spec.clone(),
+            editor_id.clone(),
+            outcomes,
+        )
+    };
+    let starts = start_calls(outcome_sender.clone());
+    let calls = start_calls(outcome_sender);
     let (facts_sender, facts) = mpsc::channel(EDITOR_FACTS_MAX);
     let mut server = EditorServer {
         machine: EditorConnection::new(EditorSettings {
@@ -64,6 +81,9 @@ pub(crate) async fn acp(common: &CommonArgs, args: AcpArgs) -> Result<CliExit, C
         endpoint,
         calls,
         queued_calls: VecDeque::new(),
+        starts,
+        queued_starts: VecDeque::new(),
+        editor_id,
         to_editor,
         queued_lines: VecDeque::new(),
         feeds: BTreeMap::new(),
@@ -101,6 +121,11 @@ struct EditorServer {
     endpoint: HostEndpoint,
     calls: mpsc::Sender<QueuedCall>,
     queued_calls: VecDeque<QueuedCall>,
+    /// Where agents are started: a person may have to agree first, and other calls must not wait for that.
+    starts: mpsc::Sender<QueuedCall>,
+    queued_starts: VecDeque<QueuedCall>,
+    /// What this process calls itself.
+    editor_id: String,
     to_editor: mpsc::Sender<EditorLine>,
     queued_lines: VecDeque<EditorLine>,
     feeds: BTreeMap<String, FollowedSession>,
@@ -147,6 +172,12 @@ impl EditorServer {
                     }
                     EditorOutput::default()
                 }
+                Ok(permit) = self.starts.reserve(), if !self.queued_starts.is_empty() => {
+                    if let Some(call) = self.queued_starts.pop_front() {
+                        permit.send(call);
+                    }
+                    EditorOutput::default()
+                }
                 Some(outcome) = outcomes.recv() => {
                     self.machine.handle_reply(outcome.id, outcome.reply)
                 }
@@ -170,13 +201,18 @@ impl EditorServer {
                     session,
                     replay,
                     terminals,
+                    serves,
                 } => {
-                    self.follow(session, replay, terminals);
+                    self.follow(session, replay, terminals, serves);
                     self.finish(id);
                 }
                 HostCall::Unfollow { session } => {
                     self.unfollow(&session);
                     self.finish(id);
+                }
+                call @ HostCall::StartAgent { .. } => {
+                    let after = 0;
+                    self.queued_starts.push_back(QueuedCall { id, call, after });
                 }
                 call => {
                     let after = self.cursor_of(&call);
@@ -192,7 +228,7 @@ impl EditorServer {
         self.queued_lines.extend(more.lines);
     }
 
-    fn follow(&mut self, session: String, replay: bool, terminals: bool) {
+    fn follow(&mut self, session: String, replay: bool, terminals: bool, serves: EditorAbilities) {
         let cursor = Arc::new(AtomicU64::new(0));
         let stop = CancellationToken::new();
         let feed = SessionFeed::new(
@@ -207,6 +243,17 @@ impl EditorServer {
         } else {
             feed
         };
+        if serves != EditorAbilities::default() {
+            let calls = EditorCallFeed {
+                endpoint: self.endpoint.clone(),
+                session: session.clone(),
+                editor_id: self.editor_id.clone(),
+                serves,
+                facts: self.facts.clone(),
+            };
+            let serve = stop.clone().run_until_cancelled_owned(calls.run());
+            self.tasks.spawn(serve);
+        }
         let follow = stop.clone().run_until_cancelled_owned(feed.run());
         self.tasks.spawn(follow);
         let followed = FollowedSession { stop, cursor };

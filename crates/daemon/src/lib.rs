@@ -4,6 +4,7 @@
 //! the host may be killed at any instant. Deliberately absent: any knowledge of a wire.
 #![forbid(unsafe_code)]
 
+mod agent_editors;
 mod agent_terminals;
 mod attachments;
 pub mod audit;
@@ -63,9 +64,9 @@ pub use rulebook::{
 };
 pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
-    GrantAdded, HostOverview, HostSettings, NotifyOverview, OpenError, RuleCheck, RuleProposal,
-    RulesOverview, RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity,
-    TranscriptPage, TranscriptRange, open, start,
+    EditorPresence, GrantAdded, HostOverview, HostSettings, NotifyOverview, OpenError, RuleCheck,
+    RuleProposal, RulesOverview, RunnerSettings, Service, SpawnRequest, SupervisorExit,
+    TokenIdentity, TranscriptPage, TranscriptRange, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

@@ -18,6 +18,7 @@ use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::agent_editors::AgentEditors;
 use crate::agent_terminals::AgentTerminals;
 use crate::clock::HostClock;
 use crate::crash;
@@ -42,6 +43,7 @@ mod agents;
 mod approvals;
 mod blocking_fs;
 mod connections;
+mod editors;
 mod hierarchy;
 mod judgement;
 mod lookup;
@@ -56,6 +58,7 @@ mod terminals;
 mod worktrees;
 
 pub use access::CgroupAgent;
+pub use editors::EditorPresence;
 pub(crate) use judgement::AgentOutput;
 pub use managed::{AgentGoal, SpawnRequest, TranscriptPage, TranscriptRange};
 pub use notify::NotifyOverview;
@@ -85,6 +88,7 @@ struct ServiceInner {
     directory: Arc<AgentDirectory>,
     device_uses: DeviceUses,
     terminals: AgentTerminals,
+    editors: AgentEditors,
     /// Whatever runs beside its caller. All of it ends soon after the loop does.
     tasks: TaskTracker,
     rulebook: Arc<Rulebook>,
@@ -211,6 +215,7 @@ fn assemble(
         rulebook,
         device_uses: DeviceUses::default(),
         terminals: AgentTerminals::default(),
+        editors: AgentEditors::default(),
         secrets: AgentSecrets::default(),
         runners: settings.runners,
         drivers: OnceLock::new(),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod ask_view;
+mod editors;
 mod envelope;
 mod error;
 mod hooks;
@@ -22,6 +23,7 @@ mod terminals;
 mod transcript;
 
 pub use ask_view::*;
+pub use editors::*;
 pub use envelope::{EVENT_FRAME_START, EVENT_NOTIFICATION, ErrorObject, Request};
 pub use error::{ErrorBody, ErrorCode, ErrorDetail, Reason};
 pub use hooks::*;

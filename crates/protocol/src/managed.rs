@@ -71,6 +71,13 @@ pub struct SpawnAgentParams {
     /// The sandbox profile, by name (default: the host's choice).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    /// Where the commands run that it asks the host for: `host` (default), `editor` (outside any sandbox) or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(host|editor|none)$")]
+    pub terminals: Option<String>,
+    /// With `terminals: editor`: the ask for the tool `EditorTerminals` in `cwd` that a person allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<String>,
     /// `orchestrator` for an agent that starts agents of its own.
     #[serde(
         default,
@@ -88,6 +95,9 @@ pub struct SandboxRow {
     pub profile: String,
     /// How much of it the machine enforces: `full`, `landlock` or `open`.
     pub level: String,
+    /// What runs commands outside of it: `editor`, or `none` if there are no commands. Absent if they run in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminals: Option<String>,
 }
 
 /// The protocol of an agent.

@@ -8,10 +8,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     AddRuleParams, AddedRule, AgentDiff, AgentParams, AgentTarget, AnswerApprovalsParams,
-    AnswerBody, AnsweredApprovals, ApprovalParams, ApprovalTarget, ArchiveBody, AskQuestionParams,
-    AuditResult, AuthParams, AuthResult, BacktestResult, BacktestRuleParams, BypassBody,
-    CancelApprovalParams, CatalogRow, CeilingBody, CheckRulesParams, CheckedRules, ConfigureBody,
-    CreateEndlessTokenParams, CreateTicketParams, CreateTokenParams, DiffQuery, DismissedApproval,
+    AnswerBody, AnswerEditorCallParams, AnsweredApprovals, ApprovalParams, ApprovalTarget,
+    ArchiveBody, AskQuestionParams, AuditResult, AuthParams, AuthResult, BacktestResult,
+    BacktestRuleParams, BypassBody, CancelApprovalParams, CatalogRow, CeilingBody,
+    CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTicketParams,
+    CreateTokenParams, DiffQuery, DismissedApproval, EditorCallRow, EditorCallsParams,
     EventsParams, ForkBody, GrantRow, HandshakeParams, HandshakeResult, HookParams, HookResult,
     HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, HostSnapshot, HostStatus,
     InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody, MergedWorktree, NewToken,
@@ -165,6 +166,9 @@ methods! {
     Terminals = "host.terminals": AgentParams => Vec<TerminalRow>;
     // It waits for output, if its caller wants that.
     TerminalOutput = "host.terminal_output": TerminalOutputParams => TerminalOutputResult, waits;
+    // They wait until there is something to do.
+    EditorCalls = "host.editor_calls": EditorCallsParams => Vec<EditorCallRow>, waits;
+    AnswerEditorCall = "host.answer_editor_call": AnswerEditorCallParams => OkResult;
     RemoveWorktree = "host.remove_worktree": AgentTarget<RemoveWorktreeQuery> => RemovedWorktree;
     MergeWorktree = "host.merge_worktree": AgentTarget<MergeWorktreeBody> => MergedWorktree;
     Catalog = "host.catalog": NoParams => Vec<CatalogRow>;
@@ -229,6 +233,7 @@ mod tests {
                 &MethodName::ResumeAgent,
                 &MethodName::WaitAgents,
                 &MethodName::TerminalOutput,
+                &MethodName::EditorCalls,
                 &MethodName::Hook,
                 &MethodName::Shutdown,
             ]

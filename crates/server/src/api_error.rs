@@ -195,7 +195,9 @@ impl From<Rejection> for ApiError {
             Rejection::HasChildren { children, .. } => {
                 Self::refused(Reason::HasChildren, message).with("children", children)
             }
-            Rejection::AgentNotAllowed(_) | Rejection::SpawnNotAllowed(_) => {
+            Rejection::AgentNotAllowed(_)
+            | Rejection::SpawnNotAllowed(_)
+            | Rejection::EditorTerminalsNotAllowed => {
                 Self::refused(Reason::AgentNotAllowed, message)
             }
             Rejection::ObserverCannotChange => Self::refused(Reason::ObserverCannotChange, message),

@@ -28,6 +28,7 @@ use serde::Serialize;
 use self::approvals::RowForm;
 use crate::events::event;
 use crate::ops::approvals::{AnsweredAsk, AnsweredAsks, AskerReply, WireAsk};
+use crate::ops::editors::NumberedCall;
 use crate::ops::events::SubscriberSnapshot;
 use crate::ops::managed::{AgentChanges, AwaitedAgents};
 use crate::ops::rules::RuleAdvice;
@@ -119,6 +120,7 @@ into_wire! {
     CreatedToken => wire::NewToken: created_token;
     RuleAdvice => wire::RuleSuggestions: rules::advice;
     RuleCheck => wire::CheckedRules: rules::check;
+    NumberedCall => wire::EditorCallRow: editor_call;
     ReadOutput => wire::TerminalOutputResult: terminals::output;
     StopCounts => wire::StopAllResult: stop_counts;
     TerminalSummary => wire::TerminalRow: terminals::row;
@@ -194,6 +196,13 @@ impl IntoWire for Seq {
 
     fn into_wire(self, _names: AgentNames<'_>) -> wire::AuditResult {
         wire::AuditResult { sequence: self.0 }
+    }
+}
+
+fn editor_call(call: &NumberedCall) -> wire::EditorCallRow {
+    wire::EditorCallRow {
+        id: call.id,
+        call: raw(&call.call),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod children;
 pub(crate) mod devices;
+pub(crate) mod editors;
 pub(crate) mod events;
 pub(crate) mod hook;
 pub(crate) mod managed;

@@ -12,8 +12,8 @@ use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 use crate::convert::{AgentNames, IntoWire};
 use crate::ops::{
-    agents, approvals, devices, events, hook, managed, notify, parent, questions, rules, terminals,
-    tokens,
+    agents, approvals, devices, editors, events, hook, managed, notify, parent, questions, rules,
+    terminals, tokens,
 };
 use crate::strict;
 
@@ -112,6 +112,8 @@ async fn dispatch(
         AgentChanges(params) => managed::diff(service, &caller, params.agent_id, params.body),
         Terminals(params) => terminals::list(service, &caller, &params.agent_id),
         TerminalOutput(params) => terminals::read(service, &caller, params.into()),
+        EditorCalls(params) => editors::take(service, &caller, params),
+        AnswerEditorCall(params) => editors::answer(service, &caller, params),
         MergeWorktree(params) => managed::merge_worktree(service, &caller, params.agent_id, params.body),
         RemoveWorktree(params) => managed::remove_worktree(service, &caller, params.agent_id, &params.body),
         Catalog(NoParams {}) => async { managed::catalog(service, &caller) },

@@ -8,14 +8,18 @@ pub(super) struct ClientAbilities {
     pub(super) terminal: bool,
     pub(super) forms: bool,
     pub(super) notices: bool,
+    /// Whether it gives files as it has them.
+    pub(super) read_files: bool,
 }
 
 impl ClientAbilities {
     pub(super) fn read(params: &Value) -> Self {
         let is_given = |pointer: &str| params.pointer(pointer).is_some_and(Value::is_object);
-        let terminal = params.pointer("/clientCapabilities/terminal");
+        let is_true =
+            |pointer: &str| params.pointer(pointer).and_then(Value::as_bool) == Some(true);
         Self {
-            terminal: terminal.and_then(Value::as_bool) == Some(true),
+            terminal: is_true("/clientCapabilities/terminal"),
+            read_files: is_true("/clientCapabilities/fs/readTextFile"),
             forms: is_given("/clientCapabilities/elicitation/form"),
             notices: is_given("/clientCapabilities/session/notices"),
         }

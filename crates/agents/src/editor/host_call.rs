@@ -8,6 +8,7 @@ use super::session::OpenKind;
 use super::{EditorConnection, EditorOutput};
 use crate::acp::envelope;
 use crate::adapter::RequestId;
+use crate::shells::{EditorAbilities, EditorCallError, EditorReply};
 
 /// The number of a call, by which its reply is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +35,8 @@ pub enum HostCall {
         session: String,
         replay: bool,
         terminals: bool,
+        /// What the editor does for the host.
+        serves: EditorAbilities,
     },
     Unfollow {
         session: String,
@@ -62,6 +65,12 @@ pub enum HostCall {
     AnswerQuestion {
         question: String,
         text: String,
+    },
+    /// What the editor answered to a call of the host.
+    AnswerEditorCall {
+        session: String,
+        call: u64,
+        reply: Result<EditorReply, EditorCallError>,
     },
     /// Put something about an agent on the record.
     Record {

@@ -38,6 +38,7 @@ impl EditorConnection {
             session,
             replay,
             terminals: self.shows_terminals(),
+            serves: self.serves(),
         };
         self.call(output, call, PendingCall::Unanswered);
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::client::ClientAbilities;
 use super::host_call::{HostCall, HostCallError, PendingCall, refuse};
 use super::session::{EditorSession, OpenKind};
-use super::{AskedRequest, EditorConnection, EditorOutput, open};
+use super::{AskedRequest, EditorConnection, EditorOutput, EditorTerminals, open};
 use crate::acp::envelope::{self, AcpError};
 use crate::adapter::RequestId;
 
@@ -139,6 +139,11 @@ impl EditorConnection {
                 terminal,
                 title,
             } => self.show_window(output, &session, &terminal, &title, outcome),
+            AskedRequest::Served {
+                session,
+                call,
+                kind,
+            } => self.finish_served(output, &session, call, kind, outcome),
             AskedRequest::Question { session, question } => {
                 self.take_answer(output, &session, &question, request, outcome);
             }
@@ -172,6 +177,10 @@ impl EditorConnection {
         };
         if !self.has_room(output, &id) {
             return;
+        }
+        if self.settings.terminals == EditorTerminals::Editor && !self.client.terminal {
+            let message = "`terminals = \"editor\"` is set, and this editor has no terminals";
+            return output.error(&id, envelope::INTERNAL_ERROR, message);
         }
         let call = HostCall::StartAgent {
             cwd: params.cwd,

@@ -10,6 +10,7 @@ use super::permission::OpenAsk;
 use super::prompt::EditorPrompt;
 use super::tool_calls::ToolCalls;
 use crate::adapter::RequestId;
+use crate::shells::EditorCall;
 
 /// What happened to an agent that is followed.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +110,11 @@ pub enum SessionEvent {
     TerminalEnded {
         id: String,
         succeeded: bool,
+    },
+    /// The host wants something of the editor.
+    Called {
+        id: u64,
+        call: EditorCall,
     },
     QuestionOpened(EditorQuestion),
     QuestionEnded {

@@ -7,6 +7,19 @@ pub struct EditorSettings {
     pub answers: EditorAnswers,
     /// What shows terminals of agents in the editor; none are shown without it.
     pub viewer: Option<TerminalViewer>,
+    pub terminals: EditorTerminals,
+}
+
+/// Where commands of new sessions run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EditorTerminals {
+    /// With the agent; the editor shows them.
+    #[default]
+    Window,
+    /// In the editor, outside any sandbox.
+    Editor,
+    /// Nowhere.
+    None,
 }
 
 /// A program that shows the output of a terminal, named as `AGENT/TERMINAL` after its arguments.

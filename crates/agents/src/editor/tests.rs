@@ -622,6 +622,7 @@ fn modes_models_and_commands_are_offered_and_chosen() {
     assert_eq!(
         said.calls,
         [HostCall::Follow {
+            serves: crate::EditorAbilities::default(),
             session,
             replay: true,
             terminals: false

@@ -48,6 +48,7 @@ impl EditorConnection {
             SessionEvent::TerminalEnded { id, succeeded } => {
                 self.end_window(output, session, &id, succeeded);
             }
+            SessionEvent::Called { id, call } => self.serve_call(output, session, id, call),
             SessionEvent::QuestionOpened(question) => {
                 self.open_question(output, session, question);
             }

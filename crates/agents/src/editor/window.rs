@@ -5,12 +5,18 @@ use countersign_core::{TextLayout, visible};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{AskedRequest, EditorConnection, EditorOutput};
+use super::{AskedRequest, EditorConnection, EditorOutput, EditorTerminals};
 use crate::acp::envelope::AcpError;
 
 impl EditorConnection {
     pub(super) fn shows_terminals(&self) -> bool {
-        self.client.terminal && self.settings.viewer.is_some()
+        let has_windows = self.settings.terminals == EditorTerminals::Window;
+        has_windows && self.client.terminal && self.settings.viewer.is_some()
+    }
+
+    /// Whether the editor runs the commands of its agents.
+    pub(super) fn runs_commands(&self) -> bool {
+        self.settings.terminals == EditorTerminals::Editor && self.client.terminal
     }
 
     /// Has the editor show a terminal.
@@ -25,7 +31,7 @@ impl EditorConnection {
             .settings
             .viewer
             .clone()
-            .filter(|_| self.client.terminal)
+            .filter(|_| self.shows_terminals())
         else {
             return;
         };

@@ -381,7 +381,7 @@ fn build(
 }
 
 /// Rules read commands as bash does, so bash runs them where there is one.
-fn find_shell(spec: &CommandSpec) -> PathBuf {
+pub(super) fn find_shell(spec: &CommandSpec) -> PathBuf {
     let path = find_variable(&spec.env, "PATH").unwrap_or_default();
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     // Before the agent's `PATH`, where an agent could put a `bash` of its own.

@@ -10,6 +10,7 @@ mod acp;
 mod files;
 mod link;
 mod runner;
+mod shell_backends;
 mod shells;
 mod support;
 mod tree;

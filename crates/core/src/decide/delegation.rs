@@ -10,6 +10,7 @@ use super::{Decision, DecisionSubject, check_size};
 use crate::approval::Approval;
 use crate::event::{
     AgentCeilingChanged, ApprovalOutcome, Ceiling, Effect, Event, GrantEnd, SpawnOptions,
+    TerminalBackend,
 };
 use crate::ids::{AgentId, GrantId};
 use crate::input::{ApprovalAnswer, DecisionContext, DelegationVerdict, GrantDraft};
@@ -23,6 +24,8 @@ use super::grants;
 
 /// The tool by which orchestrators ask for agents of their own.
 pub const SPAWN_TOOL: &str = "mcp__countersign__spawn_agent";
+/// The tool of an ask whether an editor may run the commands of a new agent.
+pub const EDITOR_TERMINALS_TOOL: &str = "EditorTerminals";
 /// Modes that every runtime understands as asking no less than usual.
 const CAREFUL_MODES: [&str; 4] = ["default", "plan", "ask", "read-only"];
 
@@ -191,7 +194,11 @@ pub(super) fn limit_child(
         caller.require_operator()?;
         // Only an orchestrator makes children, and only by itself.
         options.parent = None;
-        options.allowed_by = None;
+        if options.terminals == TerminalBackend::Editor {
+            check_editor_terminals(state, &options)?;
+        } else {
+            options.allowed_by = None;
+        }
         return Ok(options);
     };
     let Some(managed) = state.find_orchestrator(parent).filter(|m| m.is_live()) else {
@@ -236,6 +243,29 @@ fn allows_spawn(approval: &Approval, parent: &AgentId, options: &SpawnOptions) -
     })
 }
 
+/// Whether a person agreed that an editor runs the commands of a new agent in this folder. One ask starts one agent.
+fn check_editor_terminals(state: &State, options: &SpawnOptions) -> Result<(), Rejection> {
+    let asked = options.allowed_by.as_ref();
+    let approval = asked.and_then(|id| state.find_approval(id));
+    let is_agreed = approval.is_some_and(|approval| {
+        let ask = &approval.ask;
+        let is_asked = ask.agent.is_none()
+            && ask.tool.as_deref() == Some(EDITOR_TERMINALS_TOOL)
+            && ask.cwd.as_deref() == Some(&options.cwd);
+        let is_allowed = approval.ended.as_ref().is_some_and(|ended| {
+            // A rule is not a person.
+            ended.ending.outcome == ApprovalOutcome::Allowed
+                && ended.ending.by.role == Role::Operator
+        });
+        is_asked && is_allowed && state.find_started_by(&ask.id).is_none()
+    });
+    if is_agreed {
+        Ok(())
+    } else {
+        Err(Rejection::EditorTerminalsNotAllowed)
+    }
+}
+
 /// A child has no wider folder, no more tools and no laxer mode than its parent.
 fn narrow_options(
     parent: &ManagedAgent,
@@ -253,6 +283,11 @@ fn narrow_options(
     // more, and none would take it out of the reach of a deny.
     options.labels.clone_from(&own.labels);
     options.sandbox.clone_from(&own.sandbox);
+    // A child is not open in the editor of its parent.
+    options.terminals = match own.terminals {
+        TerminalBackend::None => TerminalBackend::None,
+        TerminalBackend::Host | TerminalBackend::Editor => TerminalBackend::Host,
+    };
     let is_careful = options
         .mode
         .as_deref()

@@ -64,13 +64,17 @@ pub struct SpawnOptions {
     /// The sandbox profile, by name; the host's choice if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    /// Where its commands run.
+    #[serde(default, skip_serializing_if = "TerminalBackend::is_host")]
+    pub terminals: TerminalBackend,
     /// What it is besides an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<AgentRole>,
     /// The orchestrator that wanted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<AgentId>,
-    /// The ask with which its orchestrator was allowed to start it. One ask starts one agent.
+    /// The ask with which its orchestrator was allowed to start it, or with which a person agreed that an editor
+    /// runs its commands. One ask starts one agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<ApprovalId>,
 }
@@ -81,6 +85,40 @@ pub struct AgentSandbox {
     /// The name of the profile.
     pub profile: String,
     pub level: SandboxLevel,
+    /// Where commands run that the agent asks the host for. An editor's are outside the sandbox.
+    #[serde(default, skip_serializing_if = "TerminalBackend::is_host")]
+    pub terminals: TerminalBackend,
+}
+
+/// What runs the commands that an agent asks its client for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TerminalBackend {
+    /// The agent's runner.
+    #[default]
+    Host,
+    /// The editor that the agent is open in: outside its process tree and any sandbox.
+    Editor,
+    /// Nothing.
+    None,
+}
+
+impl TerminalBackend {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_host(&self) -> bool {
+        *self == Self::Host
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Editor => "editor",
+            Self::None => "none",
+        }
+    }
 }
 
 /// How much of a profile the machine enforces, the least first.

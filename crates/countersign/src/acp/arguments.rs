@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use countersign_agents::editor::EditorTerminals;
 use countersign_protocol::WorktreeParams;
 
 use crate::cli::split_command;
@@ -44,6 +45,7 @@ pub(super) enum NewSession {
         agent: Option<String>,
         command: Vec<String>,
         worktree: Option<WorktreeParams>,
+        terminals: EditorTerminals,
     },
 }
 
@@ -60,6 +62,7 @@ impl AcpArgs {
             agent,
             command,
             worktree: self.worktree.then(WorktreeParams::default),
+            terminals: config.settings().terminals,
         })
     }
 }

@@ -4,15 +4,17 @@
 //! looked for in the record first; an agent is started under a name that is its own.
 
 use countersign_agents::editor::{
-    AskAnswer, CallId, HostCall, HostCallError, HostReply, ListedSession,
+    AskAnswer, CallId, EditorTerminals, HostCall, HostCallError, HostReply, ListedSession,
 };
+use countersign_core::EDITOR_TERMINALS_TOOL;
 use countersign_core::event::MessageQueued;
 use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_LIST_PAGE};
 use countersign_protocol::{
-    AgentParams, AgentTarget, AnswerBody, ApprovalParams, ApprovalTarget, ArchiveBody,
-    ChosenAnswer, ConfigureBody, EventsParams, HostAgent, InterruptBody, Kinds, NoParams,
-    NotifyParams, PromptBody, QuestionTarget, Raw, Reason, Remember, RememberBody, RememberScope,
-    ResolutionBody, SpawnAgentParams, method,
+    AgentParams, AgentTarget, AnswerBody, AnswerEditorCallParams, ApprovalParams, ApprovalTarget,
+    ArchiveBody, ChosenAnswer, ConfigureBody, EventsParams, HostAgent, HostApprovalState,
+    InterruptBody, Kinds, NoParams, NotifyParams, PromptBody, QuestionTarget, Raw, Reason,
+    Remember, RememberBody, RememberScope, RequestApprovalParams, ResolutionBody, SpawnAgentParams,
+    WaitApprovalParams, method,
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -49,6 +51,7 @@ pub(super) struct CallOutcome {
 pub(super) struct HostCalls {
     endpoint: HostEndpoint,
     new_session: NewSession,
+    editor_id: String,
     client: Option<HostClient>,
     /// Whether there ever was a host. Without one, an editor is told so at once.
     has_met_host: bool,
@@ -59,17 +62,19 @@ impl HostCalls {
         tasks: &TaskTracker,
         endpoint: HostEndpoint,
         new_session: NewSession,
-    ) -> (mpsc::Sender<QueuedCall>, mpsc::Receiver<CallOutcome>) {
+        editor_id: String,
+        outcomes: mpsc::Sender<CallOutcome>,
+    ) -> mpsc::Sender<QueuedCall> {
         let (sender, queue) = mpsc::channel(EDITOR_CALLS_QUEUED);
-        let (outcome_sender, outcomes) = mpsc::channel(EDITOR_CALLS_QUEUED);
         let calls = Self {
             endpoint,
             new_session,
+            editor_id,
             client: None,
             has_met_host: false,
         };
-        tasks.spawn(calls.run(queue, outcome_sender));
-        (sender, outcomes)
+        tasks.spawn(calls.run(queue, outcomes));
+        sender
     }
 
     async fn run(
@@ -101,6 +106,7 @@ impl HostCalls {
             let attempt = CallAttempt {
                 new_session: &self.new_session,
                 name: &name,
+                editor_id: &self.editor_id,
                 is_repeated: attempts > 0,
             };
             let done = attempt.make(&mut client, &queued).await;
@@ -132,6 +138,8 @@ struct CallAttempt<'a> {
     new_session: &'a NewSession,
     /// What an agent that it starts is known by.
     name: &'a str,
+    /// What this process calls itself.
+    editor_id: &'a str,
     /// Whether an earlier attempt may have done it.
     is_repeated: bool,
 }
@@ -197,6 +205,19 @@ impl CallAttempt<'_> {
                 };
                 done(client.call::<method::AnswerQuestion>(&params).await)
             }
+            HostCall::AnswerEditorCall {
+                session,
+                call,
+                reply,
+            } => {
+                let params = AnswerEditorCallParams {
+                    agent_id: session,
+                    editor_id: self.editor_id.to_owned(),
+                    call_id: call,
+                    reply: raw(&serde_json::to_string(&reply).unwrap_or_default())?,
+                };
+                done(client.call::<method::AnswerEditorCall>(&params).await)
+            }
             HostCall::Record { session, message } => {
                 let params = NotifyParams {
                     kind: Some(RECORD_KIND.to_owned()),
@@ -217,7 +238,7 @@ impl CallAttempt<'_> {
         cwd: String,
         mcp_servers: Option<Raw>,
     ) -> Result<HostReply, CliError> {
-        let (agent, command, worktree) = match self.new_session {
+        let (agent, command, worktree, terminals) = match self.new_session {
             NewSession::Attach(name) => {
                 let agent_id = name.clone();
                 let params = AgentParams { agent_id };
@@ -228,7 +249,8 @@ impl CallAttempt<'_> {
                 agent,
                 command,
                 worktree,
-            } => (agent.clone(), command.clone(), worktree.clone()),
+                terminals,
+            } => (agent.clone(), command.clone(), worktree.clone(), *terminals),
         };
         let agent = match agent {
             None if command.is_empty() => Some(only_installed(client).await?),
@@ -236,6 +258,10 @@ impl CallAttempt<'_> {
         };
         let kind = agent.as_deref().unwrap_or("editor");
         let name = format!("{kind}-{}", self.name);
+        let allowed_by = match terminals {
+            EditorTerminals::Editor => Some(self.agree(client, &cwd).await?),
+            EditorTerminals::Window | EditorTerminals::None => None,
+        };
         let params = SpawnAgentParams {
             name: Some(name.clone()),
             agent,
@@ -243,6 +269,12 @@ impl CallAttempt<'_> {
             cwd,
             worktree,
             mcp_servers,
+            terminals: match terminals {
+                EditorTerminals::Window => None,
+                EditorTerminals::Editor => Some("editor".to_owned()),
+                EditorTerminals::None => Some("none".to_owned()),
+            },
+            allowed_by,
             ..SpawnAgentParams::default()
         };
         let session = match client.call::<method::SpawnAgent>(&params).await {
@@ -255,6 +287,30 @@ impl CallAttempt<'_> {
             Err(error) => return Err(error.into()),
         };
         Ok(HostReply::Started { session })
+    }
+
+    /// Asks people whether the editor may run the commands of a new agent, and waits for their answer.
+    async fn agree(&self, client: &mut HostClient, cwd: &str) -> Result<String, CliError> {
+        let params = RequestApprovalParams {
+            action: format!("Run commands of a new agent in the editor, unconfined, in {cwd}"),
+            tool: Some(EDITOR_TERMINALS_TOOL.to_owned()),
+            input: Some(raw(&serde_json::json!({ "cwd": cwd }).to_string())?),
+            cwd: Some(cwd.to_owned()),
+            // The asking connection may be replaced while a person reads.
+            system_level: true,
+            // One ask for all attempts.
+            idempotency_key: Some(format!("editor-terminals-{}", self.name)),
+            ..RequestApprovalParams::default()
+        };
+        let mut row = client.call::<method::RequestApproval>(&params).await?;
+        while row.state == HostApprovalState::Pending {
+            let params = WaitApprovalParams {
+                approval_id: row.id.clone(),
+                timeout_ms: None,
+            };
+            row = client.call::<method::WaitApproval>(&params).await?;
+        }
+        Ok(row.id)
     }
 }
 

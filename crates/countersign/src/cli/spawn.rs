@@ -287,6 +287,8 @@ fn params(args: SpawnArgs, profile: ProfileConfig) -> Result<SpawnAgentParams, C
         // On the wire, nothing means the host's own choice and 0 means no limit.
         ask_timeout_ms: args.ask_timeout.map(|limit| limit.as_ms().unwrap_or(0)),
         sandbox: args.sandbox,
+        terminals: None,
+        allowed_by: None,
         role: args.role.as_deref().map(Into::into),
     })
 }

@@ -1,6 +1,6 @@
 //! What the file says about editors that start `countersign acp`.
 
-use countersign_agents::editor::{AutomaticAllows, EditorAnswers, EditorSettings};
+use countersign_agents::editor::{AutomaticAllows, EditorAnswers, EditorSettings, EditorTerminals};
 use serde::Deserialize;
 
 /// What holds for editors.
@@ -16,6 +16,18 @@ pub(crate) struct EditorConfig {
     /// Which answers of editors count.
     #[serde(default)]
     answers: AnswersSetting,
+    /// Where commands of new sessions run.
+    #[serde(default)]
+    terminals: TerminalsSetting,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TerminalsSetting {
+    #[default]
+    Window,
+    Editor,
+    None,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,6 +51,11 @@ impl EditorConfig {
     pub(crate) fn settings(&self) -> EditorSettings {
         EditorSettings {
             viewer: None,
+            terminals: match self.terminals {
+                TerminalsSetting::Window => EditorTerminals::Window,
+                TerminalsSetting::Editor => EditorTerminals::Editor,
+                TerminalsSetting::None => EditorTerminals::None,
+            },
             automatic: match self.automatic {
                 AutomaticSetting::Refuse => AutomaticAllows::Refuse,
                 AutomaticSetting::Allow => AutomaticAllows::Take,
@@ -64,9 +81,10 @@ mod tests {
         let narrow = EditorSettings {
             automatic: AutomaticAllows::Take,
             answers: EditorAnswers::Deny,
+            terminals: EditorTerminals::Editor,
             viewer: None,
         };
-        let text = "[editor]\nautomatic = \"allow\"\nanswers = \"deny\"\nagent = \"claude\"\n";
+        let text = "[editor]\nautomatic = \"allow\"\nanswers = \"deny\"\nterminals = \"editor\"\nagent = \"claude\"\n";
         assert_eq!(read(text), Ok(narrow));
         for wrong in [
             "automatic = true",

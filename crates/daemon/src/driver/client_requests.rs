@@ -7,7 +7,9 @@ mod resume;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_agents::adapter::{
     ClientRequest, ClientRequestError, ClientResponse, PermissionAnswer, RequestId, RunRequest,
@@ -15,16 +17,17 @@ use countersign_agents::adapter::{
 };
 use countersign_agents::runner::RunnerLink;
 use countersign_agents::{
-    CommandSpec, FileError, ReadTarget, ShellBackend, ShellError, TerminalId, WriteTarget,
-    open_for_read, open_for_write, read_text, write_text,
+    CommandSpec, EditorCall, EditorLink as _, EditorReply, FileError, ReadTarget, ShellBackend,
+    ShellError, TerminalId, WriteTarget, open_for_read, open_for_write, read_text, write_text,
 };
 use countersign_core::event::{AnswerDelivery, ApprovalOutcome};
-use countersign_core::limits::SERVED_AT_ONCE_MAX;
+use countersign_core::limits::{AGENT_FILE_BYTES_MAX, EDITOR_READ_MS, SERVED_AT_ONCE_MAX};
 use countersign_core::{Approval, ApprovalId, Json};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_editors::AgentEditorLink;
 use crate::crash;
 
 use super::agent_connection::{
@@ -59,6 +62,8 @@ pub(super) enum OpenedRequest {
 pub(super) struct ClientRequests {
     pub(super) workspace: Workspace,
     pub(super) shells: Arc<dyn ShellBackend>,
+    /// The editor that the agent is open in, for files with what was not saved.
+    pub(super) editor: Option<AgentEditorLink>,
     pub(super) link: Arc<dyn RunnerLink>,
     pub(super) connection: SharedConnection,
     pub(super) deliveries: Arc<Deliveries>,
@@ -254,17 +259,57 @@ impl ClientRequests {
                 output_bytes_max,
             } => self.create_terminal(run, output_bytes_max, line).await,
             OpenedRequest::Read { file, line, limit } => {
-                let roots = self.workspace.roots.clone();
-                let text = run_blocking(move || {
-                    let file = file.open(&roots, open_for_read)?;
-                    read_text(file, line, limit)
-                })
-                .await;
+                let text = self.read_file(file, line, limit).await;
                 Ok(ServedRequest::certain(text.map(ClientResponse::Text)))
             }
             OpenedRequest::Connect => Ok(ServedRequest::certain(Ok(ClientResponse::Done))),
             OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
         }
+    }
+
+    /// Reads a file that was judged: as the editor has it, if one is there that gives files, else from the disk.
+    async fn read_file(
+        &self,
+        file: RequestedFile<ReadTarget>,
+        line: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<String, ClientRequestError> {
+        let path = file.real_path(ReadTarget::real_path).to_owned();
+        let roots = self.workspace.roots.clone();
+        let on_disk = run_blocking(move || {
+            let file = file.open(&roots, open_for_read)?;
+            read_text(file, line, limit)
+        });
+        // First from the disk: what cannot be read there is not read elsewhere either.
+        let on_disk = on_disk.await?;
+        let unsaved = self.read_in_editor(path, line, limit).await;
+        Ok(unsaved.unwrap_or(on_disk))
+    }
+
+    /// The text in the editor. Nothing if there is none, or if the path may have led the editor to another file than
+    /// the one that was judged.
+    async fn read_in_editor(
+        &self,
+        path: PathBuf,
+        line: Option<u32>,
+        limit: Option<u32>,
+    ) -> Option<String> {
+        let editor = self.editor.as_ref().filter(|editor| editor.has_files())?;
+        let call = EditorCall::ReadFile {
+            path: path.to_str()?.to_owned(),
+            line,
+            limit,
+        };
+        if !leads_to_itself(path.clone()).await {
+            return None;
+        }
+        let time = Duration::from_millis(EDITOR_READ_MS);
+        let read = tokio::time::timeout(time, editor.call(None, call)).await;
+        let (_, EditorReply::Text { text }) = read.ok()?.ok()? else {
+            return None;
+        };
+        let is_usable = text.len() <= AGENT_FILE_BYTES_MAX && leads_to_itself(path).await;
+        is_usable.then_some(text)
     }
 
     /// Writes a file, unless an earlier host may have written it already.
@@ -421,6 +466,14 @@ impl ServedRequest {
             is_uncertain: false,
         }
     }
+}
+
+/// Whether no part of a path is a link.
+async fn leads_to_itself(path: PathBuf) -> bool {
+    let checked = tokio::task::spawn_blocking(move || {
+        std::fs::canonicalize(&path).is_ok_and(|real| real == path)
+    });
+    checked.await.unwrap_or(false)
 }
 
 pub(super) fn is_terminal_request(want: &ClientRequest) -> bool {

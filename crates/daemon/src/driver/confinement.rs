@@ -124,17 +124,26 @@ impl ConfinementRequest {
         Ok(planned)
     }
 
+    fn open_sandbox(&self) -> (AgentSandbox, Option<ConfinementPlan>) {
+        let sandbox = AgentSandbox {
+            profile: SandboxProfile::OPEN.to_owned(),
+            level: SandboxLevel::Open,
+            terminals: self.options.terminals,
+        };
+        (sandbox, None)
+    }
+
     /// The sandbox and the plan for it.
     pub fn plan(
         &self,
         settings: Option<&SandboxSettings>,
     ) -> Result<(AgentSandbox, Option<ConfinementPlan>), String> {
         let Some(settings) = settings else {
-            return Ok(open_sandbox());
+            return Ok(self.open_sandbox());
         };
         let wanted = self.options.sandbox.as_ref().or(settings.usual.as_ref());
         let Some(name) = wanted.filter(|name| *name != SandboxProfile::OPEN) else {
-            return Ok(open_sandbox());
+            return Ok(self.open_sandbox());
         };
         let profile = settings.find(name)?;
         let profile = profile.tightened(self.repository_sandbox()?);
@@ -145,6 +154,7 @@ impl ConfinementRequest {
         let sandbox = AgentSandbox {
             profile: name.to_owned(),
             level: support.level,
+            terminals: self.options.terminals,
         };
         if support.level == SandboxLevel::Open {
             return Ok((sandbox, None));
@@ -264,14 +274,6 @@ fn create_folders(folders: &[PathBuf]) {
             tracing::warn!(?folder, %error, "could not make a folder for an agent");
         }
     }
-}
-
-fn open_sandbox() -> (AgentSandbox, Option<ConfinementPlan>) {
-    let sandbox = AgentSandbox {
-        profile: SandboxProfile::OPEN.to_owned(),
-        level: SandboxLevel::Open,
-    };
-    (sandbox, None)
 }
 
 fn describe_missing(name: &str, profile: &SandboxProfile, support: &SandboxSupport) -> String {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use countersign_agents::adapter::{AgentCommand, ProcessExit, RestoreError, SessionSpec};
 use countersign_agents::protocols;
-use countersign_agents::runner::LinkEvent;
-use countersign_core::event::RunEnd;
+use countersign_agents::runner::{Link, LinkEvent};
+use countersign_agents::{AcpShells, NoShells, ShellBackend};
+use countersign_core::event::{RunEnd, TerminalBackend};
 use countersign_core::limits::{AGENT_START_MS, AGENT_STOP_MS, TREE_KILL_MS};
 use countersign_core::{
     AgentId, Caller, Input, ManagedAgent, ManagedInput, Principal, PrincipalKey, Role, RunEvent,
@@ -126,10 +127,12 @@ impl Run {
             tasks.clone(),
             over.clone(),
         ));
-        let terminals = service.list_terminals(identity.agent, link.shells.clone());
+        let shells = choose_shells(service, identity, &link);
+        let terminals = service.list_terminals(identity.agent, shells.clone());
         let requests = Arc::new(ClientRequests {
             workspace: Workspace::new(launch::work_folder(managed)),
-            shells: link.shells,
+            shells,
+            editor: Some(service.editor_link(identity.agent)),
             link: link.sender,
             connection: connection.clone(),
             deliveries: deliveries.clone(),
@@ -401,5 +404,21 @@ pub(super) fn failed_run(run: u32, end: RunEnd, message: String) -> FinishedRun 
             end,
             message,
         },
+    }
+}
+
+/// What runs the commands of an agent, as it was set up when it was started.
+fn choose_shells(
+    service: &Service,
+    identity: &RunIdentity<'_>,
+    link: &Link,
+) -> Arc<dyn ShellBackend> {
+    match identity.managed.options.terminals {
+        TerminalBackend::Host => link.shells.clone(),
+        TerminalBackend::Editor => {
+            let editor = Arc::new(service.editor_link(identity.agent));
+            Arc::new(AcpShells::new(editor, Some(link.sender.clone())))
+        }
+        TerminalBackend::None => Arc::new(NoShells),
     }
 }

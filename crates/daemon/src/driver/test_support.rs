@@ -18,8 +18,8 @@ use countersign_agents::runner::{
     RunnerRecord, RunnerStartError, WriteError, WriteReceipt,
 };
 use countersign_agents::{
-    CommandSpec, ContainmentMethod, ShellBackend, ShellError, ShellFuture, TerminalId,
-    TerminalOutput, TerminalPiece, TerminalSummary, TreeError, TreeRecord,
+    ContainmentMethod, NoShells, TerminalOutput, TerminalPiece, TerminalSummary, TreeError,
+    TreeRecord,
 };
 use countersign_core::event::{ProcessKey, TranscriptEntry};
 use countersign_core::{
@@ -133,44 +133,6 @@ impl RunnerLink for FakeLink {
     fn bye(&self) -> LinkFuture<'_, ()> {
         self.note(LinkCall::Bye);
         Box::pin(async {})
-    }
-}
-
-/// No terminal exists and none can be opened.
-struct NoTerminals;
-
-impl ShellBackend for NoTerminals {
-    fn create(&self, _: CommandSpec) -> ShellFuture<'_, TerminalId> {
-        Box::pin(async { Err(ShellError::NotPermitted("none".to_owned())) })
-    }
-
-    fn output<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, TerminalOutput> {
-        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
-    }
-
-    fn wait_for_exit<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ProcessExit> {
-        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
-    }
-
-    fn kill<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
-        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
-    }
-
-    fn release<'a>(&'a self, terminal: &'a TerminalId) -> ShellFuture<'a, ()> {
-        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
-    }
-
-    fn list(&self) -> ShellFuture<'_, Vec<TerminalSummary>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn read_from<'a>(
-        &'a self,
-        terminal: &'a TerminalId,
-        _: u64,
-        _: u64,
-    ) -> ShellFuture<'a, TerminalPiece> {
-        Box::pin(async { Err(ShellError::NotFound(terminal.clone())) })
     }
 }
 
@@ -392,7 +354,8 @@ impl TestRun {
         ));
         let requests = Arc::new(ClientRequests {
             workspace: Workspace::new(folder.path().to_owned()),
-            shells: Arc::new(NoTerminals),
+            shells: Arc::new(NoShells),
+            editor: None,
             link: link.clone(),
             connection: connection.clone(),
             deliveries: deliveries.clone(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_agents::{catalog, protocols};
-use countersign_core::event::{SpawnOptions, TranscriptAdded};
+use countersign_core::event::{SpawnOptions, TerminalBackend, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
     Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, Event, Input, ManagedAgent, ManagedInput,
@@ -158,6 +158,10 @@ impl Service {
         })?;
         let mut options = SpawnOptions::clone(&managed.options);
         options.fork = Some(session);
+        if options.terminals == TerminalBackend::Editor {
+            // What a person agreed to was one agent, which an editor has open.
+            options.terminals = TerminalBackend::Host;
+        }
         if let Some(wish) = &mut options.worktree {
             wish.branch = None;
         }

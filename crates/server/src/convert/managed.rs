@@ -2,12 +2,14 @@
 
 use countersign_core::event::{
     AgentRole, AgentSandbox, Ceiling, EnvVar, OfferedChoice, OfferedCommand, PlanStep, Protocol,
-    TokenUsage, ToolStatus, TranscriptEntry, Worktree,
+    TerminalBackend, TokenUsage, ToolStatus, TranscriptEntry, Worktree,
 };
 use countersign_core::{ManagedAgent, Turn};
 use countersign_daemon::catalog::ResolvedAgent;
 use countersign_daemon::{CatalogEntry, MergeOutcome, TranscriptPage, WorktreeOutcome};
 use countersign_protocol as wire;
+
+use crate::api_error::ApiError;
 
 use super::{AgentNames, name_of, raw, time};
 
@@ -78,10 +80,25 @@ fn slash_commands(offered: Option<&[OfferedCommand]>) -> Vec<wire::SlashCommandR
     rows.collect()
 }
 
+/// Where commands are to run.
+pub(crate) fn terminal_backend(named: Option<&str>) -> Result<TerminalBackend, ApiError> {
+    match named {
+        None | Some("host") => Ok(TerminalBackend::Host),
+        Some("editor") => Ok(TerminalBackend::Editor),
+        Some("none") => Ok(TerminalBackend::None),
+        Some(_) => Err(ApiError::plain(
+            wire::Reason::InvalidParams,
+            "terminals must be `host`, `editor` or `none`",
+        )),
+    }
+}
+
 pub(super) fn sandbox(sandbox: &AgentSandbox) -> wire::SandboxRow {
     wire::SandboxRow {
         profile: sandbox.profile.clone(),
         level: sandbox.level.as_str().to_owned(),
+        terminals: (sandbox.terminals != TerminalBackend::Host)
+            .then(|| sandbox.terminals.as_str().to_owned()),
     }
 }
 

@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
-use countersign_core::event::{EnvVar, SpawnOptions, WorktreeRequest};
+use countersign_core::event::{EnvVar, SpawnOptions, TerminalBackend, WorktreeRequest};
 use countersign_core::limits::WAIT_AGENTS_MAX;
-use countersign_core::{Agent, AgentId, Caller, ChildrenPolicy, OpenCounts, Rejection, Seq};
+use countersign_core::{
+    Agent, AgentId, ApprovalId, Caller, ChildrenPolicy, OpenCounts, Rejection, Seq,
+};
 use countersign_daemon::{
     AgentGoal, CatalogEntry, DiscardWork, MergeOutcome, Service, SpawnRequest, TranscriptPage,
     TranscriptRange, WorktreeDiff, WorktreeOutcome,
@@ -64,6 +66,12 @@ pub(super) fn spawn_request(params: wire::SpawnAgentParams) -> Result<SpawnReque
             value,
         });
     }
+    let terminals = convert::managed::terminal_backend(params.terminals.as_deref())?;
+    // What allowed an orchestrator's child is not said on the wire either.
+    let allowed_by = params
+        .allowed_by
+        .filter(|_| terminals == TerminalBackend::Editor);
+    let allowed_by = allowed_by.map(ApprovalId::new);
     let options = SpawnOptions {
         agent: params.agent,
         command: params.command,
@@ -84,10 +92,11 @@ pub(super) fn spawn_request(params: wire::SpawnAgentParams) -> Result<SpawnReque
         turn_timeout_ms: params.turn_timeout_ms,
         ask_timeout_ms: params.ask_timeout_ms,
         sandbox: params.sandbox,
+        terminals,
         role: params.role.and_then(convert::managed::agent_role),
-        // Never from the wire: both say who allowed the agent, and the host sets them itself.
+        // Never from the wire: it says who made the agent, and the host sets it itself.
         parent: None,
-        allowed_by: None,
+        allowed_by,
     };
     Ok(SpawnRequest {
         name: params.name,

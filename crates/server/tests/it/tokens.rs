@@ -282,6 +282,14 @@ async fn an_observer_reads_everything_and_changes_nothing() {
             "host.answer_question",
             json!({ "question_id": question, "answer": "!" }),
         ),
+        (
+            "host.editor_calls",
+            json!({ "agent_id": "other", "editor_id": "e" }),
+        ),
+        (
+            "host.answer_editor_call",
+            json!({ "agent_id": "other", "editor_id": "e", "call_id": 1, "reply": {} }),
+        ),
         ("host.stop_all", json!({})),
         ("host.create_token", json!({ "role": "operator" })),
         ("host.tokens", json!({})),

@@ -106,10 +106,16 @@ pub fn options(row: &HostApproval) -> String {
 /// A sandbox, by its profile and how much of it is enforced.
 pub fn sandbox(row: &SandboxRow) -> String {
     let profile = escape::line(&row.profile);
-    if row.profile == "open" {
-        return profile.into_owned();
+    let enforced = if row.profile == "open" {
+        profile.into_owned()
+    } else {
+        format!("{profile} ({})", escape::line(&row.level))
+    };
+    match row.terminals.as_deref() {
+        Some("none") => format!("{enforced}, no commands"),
+        Some(outside) => format!("{enforced}, unconfined: {}", escape::line(outside)),
+        None => enforced,
     }
-    format!("{profile} ({})", escape::line(&row.level))
 }
 
 /// How much of an ask is shown.

@@ -1,0 +1,46 @@
+//! Editors that serve the host.
+//!
+//! Invariant: only operators may call them.
+
+use countersign_core::{Caller, Json};
+use countersign_daemon::{EditorPresence, Service};
+use countersign_protocol as wire;
+
+use super::Result;
+use super::agents::find_id;
+use crate::convert;
+
+/// What an editor is to do.
+pub(crate) struct NumberedCall {
+    pub(crate) id: u64,
+    pub(crate) call: Json,
+}
+
+pub(crate) async fn take(
+    service: &Service,
+    caller: &Caller,
+    params: wire::EditorCallsParams,
+) -> Result<Vec<NumberedCall>> {
+    caller.require_operator()?;
+    let agent = find_id(service, caller, &params.agent_id)?;
+    let presence = EditorPresence {
+        editor: params.editor_id,
+        terminals: params.terminals,
+        files: params.files,
+    };
+    let calls = service.take_editor_calls(caller, &agent, presence, params.after);
+    let calls = calls.await?.into_iter();
+    Ok(calls.map(|(id, call)| NumberedCall { id, call }).collect())
+}
+
+pub(crate) async fn answer(
+    service: &Service,
+    caller: &Caller,
+    params: wire::AnswerEditorCallParams,
+) -> Result<()> {
+    caller.require_operator()?;
+    let agent = find_id(service, caller, &params.agent_id)?;
+    let reply = convert::json(params.reply);
+    service.answer_editor_call(caller, &agent, &params.editor_id, params.call_id, &reply)?;
+    Ok(())
+}

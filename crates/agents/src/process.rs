@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ impl NetworkSetup {
             Self::Make(socket) => NetworkEntry::Make(socket.as_raw_fd()),
             Self::Join { network, user } => NetworkEntry::Join {
                 network: network.as_raw_fd(),
-                user: user.as_ref().map(|user| user.as_raw_fd()),
+                user: user.as_ref().map(AsRawFd::as_raw_fd),
             },
         }
     }

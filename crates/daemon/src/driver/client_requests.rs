@@ -195,7 +195,7 @@ impl ClientRequests {
         let link = self.link.clone();
         self.tasks.spawn(async move {
             // Without the link they end by themselves, or the next host is told of them.
-            drop(link.release(hold, false).await);
+            let _ = link.release(hold, false).await;
         });
     }
 

@@ -124,6 +124,7 @@ impl Talk {
                     .extend(heard.events.into_iter().map(Came::Happened));
             }
             LinkEvent::Oversized { bytes, .. } => self.came.push_back(Came::Oversized(bytes)),
+            LinkEvent::Held { target, .. } => panic!("a connection to {target:?} waits"),
             LinkEvent::Log(_) => {}
             LinkEvent::Exited { exit, .. } => {
                 self.has_exited = true;

@@ -3,6 +3,7 @@
 
 mod attached;
 pub(crate) mod client;
+mod commands;
 mod hosts;
 mod permissions;
 mod races;

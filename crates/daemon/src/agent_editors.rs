@@ -5,7 +5,7 @@
 //! once, by the editor it was meant for; an editor that was out of reach for [`EDITOR_LOST_MS`] is lost, and
 //! with it every call that it did not answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct EditorTable {
     serving: Option<ServingEditor>,
     calls: BTreeMap<u64, OpenCall>,
     /// Creates that nobody waits for any more; what they start is ended.
-    abandoned: BTreeMap<u64, ()>,
+    abandoned: BTreeSet<u64>,
     next: u64,
 }
 
@@ -71,7 +71,7 @@ impl AgentEditors {
                 table: Mutex::new(EditorTable {
                     serving: None,
                     calls: BTreeMap::new(),
-                    abandoned: BTreeMap::new(),
+                    abandoned: BTreeSet::new(),
                     // Above those of every earlier host, so that an editor's cursor stays right.
                     next: now_micros(),
                 }),
@@ -190,7 +190,7 @@ impl AgentEditor {
 
     fn answer(&self, editor: &str, call: u64, result: CallResult) {
         let mut table = self.table();
-        if table.abandoned.remove(&call).is_some() {
+        if table.abandoned.remove(&call) {
             if let Ok(EditorReply::Terminal { terminal }) = result {
                 let kill = EditorCall::KillTerminal {
                     terminal: terminal.clone(),
@@ -350,7 +350,7 @@ impl Drop for CallGuard<'_> {
         let mut table = self.editor.table();
         let was_open = table.calls.remove(&self.id).is_some();
         if was_open && self.is_create && table.abandoned.len() < EDITOR_CALLS_OPEN_MAX {
-            table.abandoned.insert(self.id, ());
+            table.abandoned.insert(self.id);
         }
     }
 }
@@ -402,7 +402,7 @@ mod tests {
     }
 
     fn far() -> Instant {
-        Instant::now() + Duration::from_secs(600)
+        Instant::now() + Duration::from_mins(10)
     }
 
     #[tokio::test]

@@ -4,6 +4,10 @@ use serde_json::Value;
 
 /// The abilities of the editor that matter here. What it does not say, it cannot do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is what the editor said about itself"
+)]
 pub(super) struct ClientAbilities {
     pub(super) terminal: bool,
     pub(super) forms: bool,

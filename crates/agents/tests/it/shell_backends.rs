@@ -1,5 +1,9 @@
 //! One suite for every shell backend: what each of them promises, and what an editor must not be able to turn into
 //! a success.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "each test ends by itself, and its queues are as long as it makes them"
+)]
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -478,7 +482,7 @@ impl EditorCommand {
         let kept = output.clone();
         let reader = std::thread::spawn(move || {
             let mut read = read;
-            let mut buffer = [0; 32 * 1024];
+            let mut buffer = vec![0; 32 * 1024];
             while let Ok(count @ 1..) = std::io::Read::read(&mut read, &mut buffer) {
                 kept.lock()
                     .expect("a lock")
@@ -489,7 +493,10 @@ impl EditorCommand {
             child,
             output,
             reader: Some(reader),
-            limit: params["outputByteLimit"].as_u64().unwrap_or(u64::MAX) as usize,
+            limit: params["outputByteLimit"]
+                .as_u64()
+                .and_then(|limit| usize::try_from(limit).ok())
+                .unwrap_or(usize::MAX),
         })
     }
 

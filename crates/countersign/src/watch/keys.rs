@@ -353,7 +353,7 @@ fn confirm(
 fn cancel(screen: &mut WatchScreen, note: &str, time: KeyTime) -> KeyAction {
     screen.tell_guard(&GuardEvent::Cancel, time.handled);
     screen.mode = InputMode::Browse;
-    screen.note = note.to_owned();
+    note.clone_into(&mut screen.note);
     KeyAction::None
 }
 

@@ -11,16 +11,13 @@ use std::time::Duration;
 
 use countersign_agents::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, ClientRequest, CommandError,
-    PermissionAnswer, PermissionAsk, ProcessExit, RequestId, WriteId, WriteKind,
+    PermissionAnswer, PermissionAsk, RequestId, WriteId, WriteKind,
 };
 use countersign_agents::runner::{
     ExitReport, LaunchRefused, Link, LinkError, LinkEvent, LinkFuture, PendingWrite, RunnerLink,
     RunnerRecord, RunnerStartError, WriteError, WriteReceipt,
 };
-use countersign_agents::{
-    ContainmentMethod, NoShells, TerminalOutput, TerminalPiece, TerminalSummary, TreeError,
-    TreeRecord,
-};
+use countersign_agents::{ContainmentMethod, NoShells, TreeError, TreeRecord};
 use countersign_core::event::{ProcessKey, TranscriptEntry};
 use countersign_core::{
     AgentId, Approval, Caller, Duty, Event, Json, Principal, PrincipalKey, Role,
@@ -600,7 +597,7 @@ impl RunnerHost for FakeRunners {
             Ok(Link {
                 events,
                 sender: self.link.clone(),
-                shells: Arc::new(NoTerminals),
+                shells: Arc::new(NoShells),
                 agent: Some(RUNNER),
                 log: String::new(),
             })

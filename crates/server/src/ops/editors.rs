@@ -33,6 +33,7 @@ pub(crate) async fn take(
     Ok(calls.map(|(id, call)| NumberedCall { id, call }).collect())
 }
 
+#[expect(clippy::unused_async, reason = "the dispatcher awaits every operation")]
 pub(crate) async fn answer(
     service: &Service,
     caller: &Caller,

@@ -17,7 +17,7 @@ mod terminals;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use countersign_agents::EditorAbilities;
@@ -60,12 +60,15 @@ pub(crate) async fn acp(common: &CommonArgs, args: AcpArgs) -> Result<CliExit, C
     let editor_id = random_id()?;
     let (outcome_sender, outcomes) = mpsc::channel(EDITOR_CALLS_QUEUED);
     let spec = args.into_spec(&config)?;
+    // Shared: a host that one of them met may be away when the other makes its first call.
+    let has_met_host = Arc::new(AtomicBool::new(false));
     let start_calls = |outcomes| {
         HostCalls::start(
             &tasks,
             endpoint.clone(),
             spec.clone(),
             editor_id.clone(),
+            has_met_host.clone(),
             outcomes,
         )
     };

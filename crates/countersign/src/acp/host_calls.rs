@@ -3,6 +3,9 @@
 //! Invariant: what may have been done is done again only where twice is the same as once. A message is
 //! looked for in the record first; an agent is started under a name that is its own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use countersign_agents::editor::{
     AskAnswer, CallId, EditorTerminals, HostCall, HostCallError, HostReply, ListedSession,
 };
@@ -54,7 +57,7 @@ pub(super) struct HostCalls {
     editor_id: String,
     client: Option<HostClient>,
     /// Whether there ever was a host. Without one, an editor is told so at once.
-    has_met_host: bool,
+    has_met_host: Arc<AtomicBool>,
 }
 
 impl HostCalls {
@@ -63,6 +66,7 @@ impl HostCalls {
         endpoint: HostEndpoint,
         new_session: NewSession,
         editor_id: String,
+        has_met_host: Arc<AtomicBool>,
         outcomes: mpsc::Sender<CallOutcome>,
     ) -> mpsc::Sender<QueuedCall> {
         let (sender, queue) = mpsc::channel(EDITOR_CALLS_QUEUED);
@@ -71,7 +75,7 @@ impl HostCalls {
             new_session,
             editor_id,
             client: None,
-            has_met_host: false,
+            has_met_host,
         };
         tasks.spawn(calls.run(queue, outcomes));
         sender
@@ -123,12 +127,12 @@ impl HostCalls {
     async fn connect(&mut self) -> Result<HostClient, CliError> {
         let connected = HostClient::connect(&self.endpoint).await;
         let client = match connected {
-            Err(error) if self.has_met_host && is_lost(&error) => {
+            Err(error) if self.has_met_host.load(Ordering::Relaxed) && is_lost(&error) => {
                 reconnect(&self.endpoint, RetryLimit::Unlimited).await?
             }
             connected => connected?,
         };
-        self.has_met_host = true;
+        self.has_met_host.store(true, Ordering::Relaxed);
         Ok(client)
     }
 }

@@ -497,7 +497,7 @@ fn words_with_a_slash_do_what_they_say_and_are_not_sent() {
     assert_eq!(methods("/require-permissions").0, ["host.set_bypass"]);
     // A bypass takes its second key.
     assert_eq!(methods("/bypass-permissions 30m").0, Vec::<&str>::new());
-    assert!(methods("/help").1.starts_with("/reset a new session"));
+    assert!(methods("/help").1.starts_with("/reset: new session"));
     assert!(methods("/nothing").1.starts_with("there is no /nothing"));
 }
 

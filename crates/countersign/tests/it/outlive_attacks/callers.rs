@@ -157,8 +157,8 @@ async fn a_runner_outlives_whatever_it_is_sent() {
             Some(early),
         ),
         (
-            &frame(&hello(3, 9), b""),
-            Some("the host speaks versions 3 to 9 of the link, and the runner 1 to 2"),
+            &frame(&hello(4, 9), b""),
+            Some("the host speaks versions 4 to 9 of the link, and the runner 1 to 3"),
         ),
     ];
     for (bytes, why) in cases {

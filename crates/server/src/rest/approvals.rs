@@ -26,7 +26,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
 
 /// List approvals, newest first. Without filters: all that are pending and the newest that ended.
 #[utoipa::path(get, path = "/api/v1/approvals", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` is not the id of an approval")))]
+    responses((status = 200, body = Vec<HostApproval>), (status = 404, description = "`after` is not the id of an approval"),
+        (status = 409, description = "`agent_id` fits more than one agent")))]
 async fn list_approvals(
     State(state): State<Arc<ServerState>>,
     AuthenticatedCaller(caller): AuthenticatedCaller,

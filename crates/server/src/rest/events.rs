@@ -34,7 +34,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
 
 /// List events, or stream them live with `Accept: text/event-stream`, starting after `Last-Event-ID`.
 #[utoipa::path(get, path = "/api/v1/events", params(wire::EventsParams, ("Last-Event-ID" = Option<u64>, Header)),
-    responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream")))))]
+    responses((status = 200, content((Vec<HostEvent> = "application/json"), (String = "text/event-stream"))),
+        (status = 409, description = "`agent_id` fits more than one agent")))]
 async fn list_events(
     State(state): State<Arc<ServerState>>,
     reader: AuthenticatedReader,

@@ -22,7 +22,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
 
 /// List questions, newest first.
 #[utoipa::path(get, path = "/api/v1/questions", params(wire::ListParams),
-    responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` is not the id of a question")))]
+    responses((status = 200, body = Vec<HostQuestion>), (status = 404, description = "`after` is not the id of a question"),
+        (status = 409, description = "`agent_id` fits more than one agent")))]
 async fn list_questions(
     State(state): State<Arc<ServerState>>,
     AuthenticatedCaller(caller): AuthenticatedCaller,

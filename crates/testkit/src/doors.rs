@@ -1,11 +1,12 @@
 //! Clients of the doors, for suites that play against a host: the host wire, HTTP, MCP, and agents in processes of
-//! their own.
+//! their own; and what checks the lines that editors get.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
 
+pub mod acp;
 pub mod agent;
 pub mod http;
 pub mod mcp;

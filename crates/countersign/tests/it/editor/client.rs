@@ -1,4 +1,6 @@
 //! An editor, as far as tests need one: it starts `countersign acp` and speaks to it.
+//!
+//! Every line that it gets is checked against the protocol's schema, also those that no test looks at.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -6,6 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use countersign_testkit::doors::acp::AgentLineCheck;
 use serde_json::{Value, json};
 
 use crate::host::{PATIENCE, command};
@@ -24,6 +27,7 @@ pub(crate) struct Editor {
     lines: Receiver<Value>,
     /// What came and was not looked at yet.
     seen: VecDeque<Value>,
+    check: AgentLineCheck,
     next_id: u64,
 }
 
@@ -63,6 +67,7 @@ impl Editor {
             child,
             lines,
             seen: VecDeque::new(),
+            check: AgentLineCheck::default(),
             next_id: 0,
         }
     }
@@ -73,6 +78,7 @@ impl Editor {
     }
 
     pub(crate) fn send(&mut self, message: &Value) {
+        self.check.note_client_line(message);
         let mut line = message.to_string();
         line.push('\n');
         let input = self.input.as_mut().unwrap();
@@ -123,16 +129,20 @@ impl Editor {
             return self.seen.remove(place).unwrap();
         }
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(message) if fits(&message) => return message,
-                Ok(message) => self.seen.push_back(message),
+            let message = match self.lines.recv_timeout(PATIENCE) {
+                Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => {
                     panic!("waited too long for {what}; there was {:?}", self.seen)
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("it ended before {what}; there was {:?}", self.seen)
                 }
+            };
+            self.check.check_agent_line(&message).unwrap();
+            if fits(&message) {
+                return message;
             }
+            self.seen.push_back(message);
         }
     }
 
@@ -237,6 +247,11 @@ impl Drop for Editor {
         // It may have ended by itself.
         self.child.kill().ok();
         self.child.wait().ok();
+        if !std::thread::panicking() {
+            for message in self.lines.iter() {
+                self.check.check_agent_line(&message).unwrap();
+            }
+        }
     }
 }
 

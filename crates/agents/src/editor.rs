@@ -32,6 +32,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use countersign_core::limits::EDITOR_AUTOMATIC_MS;
+
 use crate::acp::envelope::{self, AcpMessage};
 use crate::adapter::RequestId;
 
@@ -61,10 +63,29 @@ pub struct EditorConnection {
     /// Calls to the host that have no reply yet.
     calls: BTreeMap<CallId, PendingCall>,
     /// Our requests that the editor has not answered.
-    asked: BTreeMap<u64, AskedRequest>,
+    asked: BTreeMap<u64, UnansweredRequest>,
     started: StartedCommands,
     next_call: u64,
     next_request: u64,
+}
+
+/// A request of ours that the editor has not answered.
+#[derive(Debug)]
+struct UnansweredRequest {
+    about: AskedRequest,
+    /// When it was written, if that matters. Until then no answer to it is a person's.
+    written_ms: Option<u64>,
+}
+
+/// How long a request was in front of the editor's user; nothing if it was not written yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ConsideredMs(Option<u64>);
+
+impl ConsideredMs {
+    /// Whether an answer came sooner than a person can read and answer.
+    fn is_automatic(self) -> bool {
+        self.0.is_none_or(|waited| waited < EDITOR_AUTOMATIC_MS)
+    }
 }
 
 /// What a request of ours is about.
@@ -93,6 +114,16 @@ enum AskedRequest {
         call: u64,
         kind: ServedKind,
     },
+}
+
+impl AskedRequest {
+    /// Whether a person is to answer, so that it matters how soon the answer comes.
+    fn is_for_people(&self) -> bool {
+        match self {
+            Self::Permission { .. } | Self::AskForm { .. } | Self::Question { .. } => true,
+            Self::Window { .. } | Self::Served { .. } => false,
+        }
+    }
 }
 
 /// What is to be done, in this order: lines first.
@@ -158,10 +189,10 @@ impl EditorConnection {
             }
             Ok(AcpMessage::Response { id, outcome }) => {
                 let ours = id.0.parse().ok();
-                if let Some((request, asked)) =
-                    ours.and_then(|id: u64| Some((id, self.asked.remove(&id)?)))
-                {
-                    self.handle_response(&mut output, request, asked, outcome, now_ms);
+                if let Some(open) = ours.and_then(|id: u64| self.asked.remove(&id)) {
+                    let waited = open.written_ms.map(|at| now_ms.saturating_sub(at));
+                    let considered = ConsideredMs(waited);
+                    self.handle_response(&mut output, open.about, outcome, considered);
                 }
             }
             Err(noise) if noise.trim().is_empty() => {}
@@ -205,10 +236,7 @@ impl EditorConnection {
 
     /// A request with a [`EditorLine::timed`] was written at this instant.
     pub fn note_written(&mut self, request: u64, now_ms: u64) {
-        if let Some(AskedRequest::Permission { session, ask }) = self.asked.get(&request)
-            && let Some(session) = self.sessions.get_mut(session)
-            && let Some(open) = session.asks.get_mut(ask)
-        {
+        if let Some(open) = self.asked.get_mut(&request) {
             open.written_ms = Some(now_ms);
         }
     }
@@ -230,12 +258,14 @@ impl EditorConnection {
     ) -> u64 {
         let id = self.next_request;
         self.next_request += 1;
-        let timed = matches!(about, AskedRequest::Permission { .. }).then_some(id);
+        let timed = about.is_for_people().then_some(id);
         output.lines.push(EditorLine {
             bytes: envelope::request(id, method, params),
             timed,
         });
-        self.asked.insert(id, about);
+        let written_ms = None;
+        self.asked
+            .insert(id, UnansweredRequest { about, written_ms });
         id
     }
 

@@ -65,6 +65,8 @@ pub enum HostCall {
     AnswerQuestion {
         question: String,
         text: String,
+        /// How long it was in front of the person.
+        considered_ms: Option<u64>,
     },
     /// What the editor answered to a call of the host.
     AnswerEditorCall {

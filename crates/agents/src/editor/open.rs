@@ -56,7 +56,8 @@ impl EditorConnection {
             output.result(&prompt.request, &json!({"stopReason": "cancelled"}));
         }
         let asked = closed.asks.values().filter_map(|open| open.request);
-        for request in asked.chain(closed.questions.values().copied()) {
+        let questions = closed.questions.values();
+        for request in asked.chain(questions.filter_map(|open| open.request)) {
             self.cancel_request(output, request);
         }
         let call = HostCall::Unfollow {

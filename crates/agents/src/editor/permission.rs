@@ -5,14 +5,14 @@
 //! answers nothing, and the ask stays in the inbox.
 
 use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissionResponse};
-use countersign_core::limits::EDITOR_AUTOMATIC_MS;
+use countersign_core::{TextLayout, visible};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ask::{AskAnswer, AskGuard, AskOutcome, EditorAsk, EditorDiff};
 use super::host_call::{HostCall, PendingCall};
 use super::settings::{AutomaticAllows, EditorAnswers};
-use super::{AskedRequest, EditorConnection, EditorOutput, notes, updates};
+use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, notes, updates};
 use crate::acp::envelope::AcpError;
 
 const ALLOW_ONCE: &str = "allow-once";
@@ -20,13 +20,15 @@ const ALLOW_SESSION: &str = "allow-session";
 const ALLOW_REMEMBER: &str = "allow-remember";
 const DENY: &str = "deny";
 
+/// What people are told of an answer that the editor gave by itself.
+const AUTOMATIC_REFUSED: &str = "an automatic answer of the editor was not taken \
+                                 (`[editor] automatic = \"allow\"` in config.toml would take it)";
+
 /// An ask that the editor was shown.
 #[derive(Debug)]
 pub(super) struct OpenAsk {
     /// Our request, while the editor has not answered it.
     pub(super) request: Option<u64>,
-    /// When the request was written. Until that is known, no answer is a person's.
-    pub(super) written_ms: Option<u64>,
     short_id: String,
     /// The tool call under which the editor shows it.
     call: String,
@@ -57,7 +59,6 @@ impl EditorConnection {
         let offered = offered_options(self.settings.answers, ask);
         let open = OpenAsk {
             request: None,
-            written_ms: None,
             short_id: ask.short_id.clone(),
             call: call.clone(),
             offered: offered.clone(),
@@ -97,7 +98,7 @@ impl EditorConnection {
         session: &str,
         ask: &str,
         outcome: Result<&RawValue, AcpError>,
-        now_ms: u64,
+        considered: ConsideredMs,
     ) {
         self.set_request(session, ask, None);
         let opened = self.sessions.get(session);
@@ -112,46 +113,49 @@ impl EditorConnection {
             let why = "the editor chose something that was not offered";
             return self.note_on_ask(output, session, ask, why);
         };
-        let considered_ms = open
-            .written_ms
-            .map(|written| now_ms.saturating_sub(written));
-        let is_automatic = considered_ms.is_none_or(|waited| waited < EDITOR_AUTOMATIC_MS);
         let answer = option.answer.clone();
-        if is_automatic && answer != AskAnswer::Deny && !self.takes_automatic() {
-            return self.refuse_automatic(output, session, ask);
-        }
-        self.answer_ask(output, session, ask, answer, considered_ms);
+        self.answer_ask(output, session, ask, answer, considered);
     }
 
-    fn takes_automatic(&self) -> bool {
-        self.settings.automatic == AutomaticAllows::Take
+    /// Whether an answer other than a denial came too soon to be a person's, and is not taken for that reason.
+    pub(super) fn refuses(&self, considered: ConsideredMs) -> bool {
+        considered.is_automatic() && self.settings.automatic == AutomaticAllows::Refuse
     }
 
-    fn refuse_automatic(&mut self, output: &mut EditorOutput, session: &str, ask: &str) {
-        let why = "an automatic allow of the editor was not taken \
-                   (`[editor] automatic = \"allow\"` in config.toml would take it)";
-        let message = format!("{ask}: {why}");
-        let session_id = session.to_owned();
+    /// Puts on the record that the editor answered something by itself, and gives what people are told.
+    pub(super) fn record_automatic(
+        &mut self,
+        output: &mut EditorOutput,
+        session: &str,
+        about: &str,
+    ) -> &'static str {
         let record = HostCall::Record {
-            session: session_id,
-            message,
+            session: session.to_owned(),
+            message: format!("{about}: {AUTOMATIC_REFUSED}"),
         };
         self.call(output, record, PendingCall::Unanswered);
-        self.note_on_ask(output, session, ask, why);
+        AUTOMATIC_REFUSED
     }
 
+    /// Answers an ask for the editor's user, unless the editor did so by itself.
     pub(super) fn answer_ask(
         &mut self,
         output: &mut EditorOutput,
         session: &str,
         ask: &str,
         answer: AskAnswer,
-        considered_ms: Option<u64>,
+        considered: ConsideredMs,
     ) {
+        if answer != AskAnswer::Deny && self.refuses(considered) {
+            let why = self.record_automatic(output, session, ask);
+            self.note_on_ask(output, session, ask, why);
+            // Not every editor shows what is on a call that has not ended.
+            return self.tell(output, session, why);
+        }
         let call = HostCall::AnswerAsk {
             ask: ask.to_owned(),
             answer,
-            considered_ms,
+            considered_ms: considered.0,
         };
         let pending = PendingCall::Answer {
             session: session.to_owned(),
@@ -232,6 +236,8 @@ fn offered_options(answers: EditorAnswers, ask: &EditorAsk) -> Vec<OfferedOption
         if !ask.rules.is_empty() {
             let rules = ask.rules.clone();
             let named = rules.join(", ");
+            // A rule can hold whatever the agent put into its command.
+            let named = visible(&named, TextLayout::Line);
             options.push(OfferedOption {
                 id: ALLOW_SESSION,
                 name: format!("Allow for this session: {named}"),

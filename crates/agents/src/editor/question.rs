@@ -1,5 +1,7 @@
 //! Questions to people: as forms where the editor has those, else as a note with the command that
 //! answers.
+//!
+//! Invariant: a form that the editor filled in by itself answers nothing unless the user configured it.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -7,8 +9,16 @@ use serde_json::{Map, Value, json};
 use super::ask::{AskAnswer, EditorAsk, EditorQuestion, FieldForm, FormField};
 use super::host_call::{HostCall, PendingCall};
 use super::settings::EditorAnswers;
-use super::{AskedRequest, EditorConnection, EditorOutput, notes};
+use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, notes};
 use crate::acp::envelope::AcpError;
+
+/// A question that the editor was shown as a form.
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    /// Our request, while the editor has not answered it.
+    pub(super) request: Option<u64>,
+    short_id: String,
+}
 
 /// What a form's user did.
 enum FormResult {
@@ -33,6 +43,10 @@ impl EditorConnection {
             );
             return self.tell(output, session, &text);
         }
+        let opened = self.sessions.get(session);
+        if opened.is_none_or(|opened| opened.questions.contains_key(&question.id)) {
+            return;
+        }
         let params = json!({
             "sessionId": session,
             "mode": "form",
@@ -49,7 +63,11 @@ impl EditorConnection {
         };
         let request = self.ask_editor(output, "elicitation/create", &params, about);
         if let Some(opened) = self.sessions.get_mut(session) {
-            opened.questions.insert(question.id, request);
+            let open = OpenQuestion {
+                request: Some(request),
+                short_id: question.short_id,
+            };
+            opened.questions.insert(question.id, open);
         }
     }
 
@@ -58,27 +76,38 @@ impl EditorConnection {
         output: &mut EditorOutput,
         session: &str,
         question: &str,
-        request: u64,
         outcome: Result<&RawValue, AcpError>,
+        considered: ConsideredMs,
     ) {
-        if let Some(opened) = self.sessions.get_mut(session)
-            && opened.questions.get(question) == Some(&request)
-        {
-            opened.questions.remove(question);
-        }
+        let opened = self.sessions.get_mut(session);
+        let open = opened.and_then(|opened| opened.questions.get_mut(question));
+        let Some(open) = open else {
+            return;
+        };
+        open.request = None;
+        let short_id = open.short_id.clone();
         let content = match read_form(outcome) {
             FormResult::Accepted(content) => content,
             // To decline is no answer: somebody else may have one.
             FormResult::Declined | FormResult::Unanswered => Map::new(),
         };
         let text = content.get("answer").and_then(Value::as_str);
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            let call = HostCall::AnswerQuestion {
-                question: question.to_owned(),
-                text: text.to_owned(),
-            };
-            self.call(output, call, PendingCall::Unanswered);
-        }
+        let why = match text.filter(|text| !text.is_empty()) {
+            Some(_) if self.refuses(considered) => self.record_automatic(output, session, question),
+            Some(text) => {
+                let call = HostCall::AnswerQuestion {
+                    question: question.to_owned(),
+                    text: text.to_owned(),
+                    considered_ms: considered.0,
+                };
+                return self.call(output, call, PendingCall::Unanswered);
+            }
+            None => "the form was closed without an answer",
+        };
+        let note = format!(
+            "The question is still open: {why}. Answer with `countersign answer {short_id} TEXT`"
+        );
+        self.tell(output, session, &note);
     }
 
     pub(super) fn end_question(
@@ -89,8 +118,8 @@ impl EditorConnection {
         note: &str,
     ) {
         let opened = self.sessions.get_mut(session);
-        let request = opened.and_then(|opened| opened.questions.remove(question));
-        if let Some(request) = request {
+        let open = opened.and_then(|opened| opened.questions.remove(question));
+        if let Some(request) = open.and_then(|open| open.request) {
             self.cancel_request(output, request);
         }
         self.tell(output, session, note);
@@ -128,6 +157,7 @@ impl EditorConnection {
         session: &str,
         ask: &str,
         outcome: Result<&RawValue, AcpError>,
+        considered: ConsideredMs,
     ) {
         self.set_request(session, ask, None);
         let opened = self.sessions.get(session);
@@ -140,9 +170,11 @@ impl EditorConnection {
                 let answer = AskAnswer::Form {
                     answers: answers.collect(),
                 };
-                self.answer_ask(output, session, ask, answer, None);
+                self.answer_ask(output, session, ask, answer, considered);
             }
-            FormResult::Declined => self.answer_ask(output, session, ask, AskAnswer::Deny, None),
+            FormResult::Declined => {
+                self.answer_ask(output, session, ask, AskAnswer::Deny, considered);
+            }
             FormResult::Unanswered => {
                 let why = "the editor closed the form without an answer";
                 self.note_on_ask(output, session, ask, why);

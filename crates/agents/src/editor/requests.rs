@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::client::ClientAbilities;
 use super::host_call::{HostCall, HostCallError, PendingCall, refuse};
 use super::session::{EditorSession, OpenKind};
-use super::{AskedRequest, EditorConnection, EditorOutput, EditorTerminals, open};
+use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, EditorTerminals, open};
 use crate::acp::envelope::{self, AcpError};
 use crate::adapter::RequestId;
 
@@ -122,17 +122,16 @@ impl EditorConnection {
     pub(super) fn handle_response(
         &mut self,
         output: &mut EditorOutput,
-        request: u64,
-        asked: AskedRequest,
+        about: AskedRequest,
         outcome: Result<&RawValue, AcpError>,
-        now_ms: u64,
+        considered: ConsideredMs,
     ) {
-        match asked {
+        match about {
             AskedRequest::Permission { session, ask } => {
-                self.take_permission(output, &session, &ask, outcome, now_ms);
+                self.take_permission(output, &session, &ask, outcome, considered);
             }
             AskedRequest::AskForm { session, ask } => {
-                self.take_form(output, &session, &ask, outcome);
+                self.take_form(output, &session, &ask, outcome, considered);
             }
             AskedRequest::Window {
                 session,
@@ -145,7 +144,7 @@ impl EditorConnection {
                 kind,
             } => self.finish_served(output, &session, call, kind, outcome),
             AskedRequest::Question { session, question } => {
-                self.take_answer(output, &session, &question, request, outcome);
+                self.take_answer(output, &session, &question, outcome, considered);
             }
         }
     }

@@ -8,6 +8,7 @@ use super::ask::{AskOutcome, EditorAsk, EditorQuestion};
 use super::host_call::HostCallError;
 use super::permission::OpenAsk;
 use super::prompt::EditorPrompt;
+use super::question::OpenQuestion;
 use super::tool_calls::ToolCalls;
 use crate::adapter::RequestId;
 use crate::shells::EditorCall;
@@ -151,7 +152,7 @@ pub(super) struct EditorSession {
     pub(super) calls: ToolCalls,
     /// Asks that the editor was shown, by their ids.
     pub(super) asks: BTreeMap<String, OpenAsk>,
-    /// Our requests about questions, by the questions' ids.
-    pub(super) questions: BTreeMap<String, u64>,
+    /// Questions that the editor was shown as forms, by their ids.
+    pub(super) questions: BTreeMap<String, OpenQuestion>,
     pub(super) choices: SessionChoices,
 }

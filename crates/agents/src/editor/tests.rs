@@ -93,6 +93,14 @@ impl Desk {
         (said, id)
     }
 
+    /// Opens a form, and gives the request for it.
+    fn open_form(&mut self, event: SessionEvent) -> u64 {
+        let said = self.event(event);
+        let id = said.request("elicitation/create")["id"].as_u64().unwrap();
+        self.machine.note_written(id, self.now_ms);
+        id
+    }
+
     fn choose(&mut self, request: u64, option: &str) -> Said {
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
         self.hear(&json!({"id": request, "result": outcome}))
@@ -102,6 +110,11 @@ impl Desk {
         let params = json!({"sessionId": "s", "prompt": [{"type": "text", "text": text}]});
         self.hear(&json!({"id": 7, "method": "session/prompt", "params": params}))
     }
+}
+
+/// What an editor says that has forms.
+fn forms() -> Value {
+    json!({"elicitation": {"form": {}}})
 }
 
 fn fits<T: DeserializeOwned>(value: &Value) {
@@ -265,7 +278,7 @@ fn an_automatic_allow_is_recorded_and_not_taken() {
     };
     assert_eq!(session, "s");
     assert!(
-        message.starts_with("approval-1: an automatic allow"),
+        message.starts_with("approval-1: an automatic answer"),
         "{message}"
     );
     let note = said.updates()[0].to_string();
@@ -754,17 +767,18 @@ fn a_question_is_a_form_where_the_editor_has_forms() {
         short_id: "1".into(),
         question: "Which?".into(),
     };
-    let mut desk = Desk::open(
-        EditorSettings::default(),
-        &json!({"elicitation": {"form": {}}}),
-    );
-    let said = desk.event(SessionEvent::QuestionOpened(question.clone()));
-    let request = said.request("elicitation/create")["id"].clone();
+    let mut desk = Desk::open(EditorSettings::default(), &forms());
+    let request = desk.open_form(SessionEvent::QuestionOpened(question.clone()));
+    // Told again after a new connection to the host: it is asked once.
+    let again = desk.event(SessionEvent::QuestionOpened(question.clone()));
+    assert_eq!(again.lines, Vec::<Value>::new());
+    desk.now_ms += EDITOR_AUTOMATIC_MS;
     let accepted = json!({"action": "accept", "content": {"answer": "the second"}});
     let said = desk.hear(&json!({"id": request, "result": accepted}));
     let expected = HostCall::AnswerQuestion {
         question: "question-1".into(),
         text: "the second".into(),
+        considered_ms: Some(EDITOR_AUTOMATIC_MS),
     };
     assert_eq!(said.calls, [expected]);
     let mut desk = Desk::open(EditorSettings::default(), &json!({}));
@@ -776,15 +790,15 @@ fn a_question_is_a_form_where_the_editor_has_forms() {
     assert!(note.contains("`countersign answer 1 TEXT`"), "{note}");
 }
 
-#[test]
-fn an_ask_with_fields_is_a_form_and_declining_it_denies() {
+/// An ask for four things.
+fn form_ask() -> EditorAsk {
     let field = |question: &str, form, choices: &[&str]| FormField {
         question: question.into(),
         choices: choices.iter().map(|&choice| choice.to_owned()).collect(),
         form,
         optional: false,
     };
-    let form = EditorAsk {
+    EditorAsk {
         fields: vec![
             field("Colour?", FieldForm::OneChoice, &["red", "blue"]),
             field("Sizes?", FieldForm::SeveralChoices, &["s", "m"]),
@@ -792,32 +806,108 @@ fn an_ask_with_fields_is_a_form_and_declining_it_denies() {
             field("How many?", FieldForm::Number, &[]),
         ],
         ..ask()
-    };
-    let capabilities = json!({"elicitation": {"form": {}}});
-    let asked = |response: Value| {
-        let mut desk = Desk::open(EditorSettings::default(), &capabilities);
-        let said = desk.event(SessionEvent::AskOpened(Box::new(form.clone())));
-        let mut message = json!({"result": response});
-        message["id"] = said.request("elicitation/create")["id"].clone();
-        answers(&desk.hear(&message))
-    };
+    }
+}
+
+/// What an editor says when its user, or it, filled in all of that.
+fn filled_in() -> Value {
     let content =
         json!({"answer_1": "red", "answer_2": ["s", "m"], "answer_3": "so", "answer_4": 3});
-    let answer = AskAnswer::Form {
+    json!({"action": "accept", "content": content})
+}
+
+fn filled_answer() -> AskAnswer {
+    AskAnswer::Form {
         answers: vec![
             vec!["red".into()],
             vec!["s".into(), "m".into()],
             vec!["so".into()],
             vec!["3".into()],
         ],
+    }
+}
+
+#[test]
+fn an_ask_with_fields_is_a_form_and_declining_it_denies() {
+    let asked = |response: Value| {
+        let mut desk = Desk::open(EditorSettings::default(), &forms());
+        let request = desk.open_form(SessionEvent::AskOpened(Box::new(form_ask())));
+        desk.now_ms += EDITOR_AUTOMATIC_MS;
+        answers(&desk.hear(&json!({"id": request, "result": response})))
     };
-    assert_eq!(
-        asked(json!({"action": "accept", "content": content})),
-        [answer]
-    );
+    assert_eq!(asked(filled_in()), [filled_answer()]);
     assert_eq!(asked(json!({"action": "decline"})), [AskAnswer::Deny]);
     assert_eq!(asked(json!({"action": "cancel"})), []);
     assert_eq!(asked(json!({"action": "accept"})), []);
+}
+
+#[test]
+fn a_form_that_the_editor_fills_in_by_itself_is_recorded_and_not_taken() {
+    let soon = |settings: EditorSettings, response: Value| {
+        let mut desk = Desk::open(settings, &forms());
+        let request = desk.open_form(SessionEvent::AskOpened(Box::new(form_ask())));
+        desk.now_ms += EDITOR_AUTOMATIC_MS - 1;
+        desk.hear(&json!({"id": request, "result": response}))
+    };
+    let said = soon(EditorSettings::default(), filled_in());
+    let record = HostCall::Record {
+        session: "s".into(),
+        message: "approval-1: an automatic answer of the editor was not taken \
+                  (`[editor] automatic = \"allow\"` in config.toml would take it)"
+            .into(),
+    };
+    assert_eq!(said.calls, [record]);
+    let note = said.updates()[0].to_string();
+    assert!(note.contains("`countersign answer 1`"), "{note}");
+    let declined = soon(EditorSettings::default(), json!({"action": "decline"}));
+    assert_eq!(answers(&declined), [AskAnswer::Deny]);
+    let trusting = EditorSettings {
+        automatic: AutomaticAllows::Take,
+        ..EditorSettings::default()
+    };
+    assert_eq!(answers(&soon(trusting, filled_in())), [filled_answer()]);
+}
+
+#[test]
+fn a_question_that_the_editor_answers_by_itself_stays_open() {
+    let question = EditorQuestion {
+        id: "question-1".into(),
+        short_id: "1".into(),
+        question: "Which?".into(),
+    };
+    let accepted = json!({"action": "accept", "content": {"answer": "the first"}});
+    for (response, is_recorded) in [
+        (accepted, true),
+        (json!({"action": "decline"}), false),
+        (
+            json!({"action": "accept", "content": {"answer": ""}}),
+            false,
+        ),
+    ] {
+        let mut desk = Desk::open(EditorSettings::default(), &forms());
+        let request = desk.open_form(SessionEvent::QuestionOpened(question.clone()));
+        let said = desk.hear(&json!({"id": request, "result": response}));
+        let mut calls = said.calls.iter();
+        let recorded = calls.any(|call| matches!(call, HostCall::Record { .. }));
+        assert_eq!(
+            (recorded, said.calls.len()),
+            (is_recorded, usize::from(is_recorded))
+        );
+        let note = said.updates()[0].to_string();
+        assert!(note.contains("`countersign answer 1 TEXT`"), "{note}");
+        // There is nothing left to withdraw when somebody else answers.
+        let ended = SessionEvent::QuestionEnded {
+            id: "question-1".into(),
+            note: "answered by ada".into(),
+        };
+        let methods: Vec<Value> = desk
+            .event(ended)
+            .lines
+            .iter()
+            .map(|line| line["method"].clone())
+            .collect();
+        assert_eq!(methods, ["session/update"]);
+    }
 }
 
 #[test]

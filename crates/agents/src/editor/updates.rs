@@ -220,7 +220,8 @@ fn plan_update(plan: &AgentPlan) -> Value {
             known @ ("in_progress" | "completed") => known,
             _ => "pending",
         };
-        json!({"content": step.text, "priority": "medium", "status": status})
+        let text = visible(&step.text, TextLayout::Line);
+        json!({"content": text, "priority": "medium", "status": status})
     });
     let steps: Vec<Value> = steps.collect();
     json!({"sessionUpdate": "plan", "entries": steps})

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use countersign_agents::editor::{
     AskAnswer, CallId, EditorTerminals, HostCall, HostCallError, HostReply, ListedSession,
 };
-use countersign_core::EDITOR_TERMINALS_TOOL;
+use countersign_agents::{EditorCallError, EditorReply};
 use countersign_core::event::MessageQueued;
 use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_LIST_PAGE};
+use countersign_core::{EDITOR_TERMINALS_TOOL, Json};
 use countersign_protocol::{
     AgentParams, AgentTarget, AnswerBody, AnswerEditorCallParams, ApprovalParams, ApprovalTarget,
     ArchiveBody, ChosenAnswer, ConfigureBody, EventsParams, HostAgent, HostApprovalState,
@@ -156,92 +157,84 @@ impl CallAttempt<'_> {
     ) -> Result<HostReply, CliError> {
         match queued.call.clone() {
             HostCall::StartAgent { cwd, mcp_servers } => {
-                let servers = mcp_servers.map(|servers| raw(servers.text())).transpose()?;
-                self.start_agent(client, cwd, servers).await
+                self.start_agent(client, cwd, mcp_servers).await
             }
             HostCall::ListAgents { cwd, after } => list(client, cwd, after).await,
             HostCall::SendMessage { session, text } => {
-                if self.is_repeated && was_queued(client, &session, &text, queued.after).await? {
-                    return Ok(HostReply::Done);
-                }
-                let body = PromptBody {
-                    message: text,
-                    attachments: Vec::new(),
-                };
-                let params = AgentTarget {
-                    agent_id: session,
-                    body,
-                };
-                done(client.call::<method::PromptAgent>(&params).await)
+                self.send_message(client, session, text, queued.after).await
             }
             HostCall::Interrupt { session } => interrupt(client, session).await,
             HostCall::Configure {
                 session,
                 mode,
                 model,
-            } => {
-                let params = AgentTarget {
-                    agent_id: session,
-                    body: ConfigureBody { mode, model },
-                };
-                done(client.call::<method::ConfigureAgent>(&params).await)
-            }
-            HostCall::Archive { session } => {
-                let params = AgentTarget {
-                    agent_id: session,
-                    body: ArchiveBody { archived: true },
-                };
-                done(client.call::<method::ArchiveAgent>(&params).await)
-            }
+            } => configure(client, session, ConfigureBody { mode, model }).await,
+            HostCall::Archive { session } => archive(client, session).await,
             HostCall::AnswerAsk {
                 ask,
                 answer,
                 considered_ms,
             } => answer_ask(client, ask, answer, considered_ms).await,
-            HostCall::AnswerQuestion { question, text } => {
-                let body = AnswerBody {
-                    answer: text,
-                    considered_ms: None,
-                };
-                let params = QuestionTarget {
-                    question_id: question,
-                    body,
-                };
-                done(client.call::<method::AnswerQuestion>(&params).await)
-            }
+            HostCall::AnswerQuestion {
+                question,
+                text,
+                considered_ms,
+            } => answer_question(client, question, text, considered_ms).await,
             HostCall::AnswerEditorCall {
                 session,
                 call,
                 reply,
-            } => {
-                let params = AnswerEditorCallParams {
-                    agent_id: session,
-                    editor_id: self.editor_id.to_owned(),
-                    call_id: call,
-                    reply: raw(&serde_json::to_string(&reply).unwrap_or_default())?,
-                };
-                done(client.call::<method::AnswerEditorCall>(&params).await)
-            }
-            HostCall::Record { session, message } => {
-                let params = NotifyParams {
-                    kind: Some(RECORD_KIND.to_owned()),
-                    agent_id: Some(session),
-                    message,
-                    payload: Raw::null(),
-                };
-                done(client.call::<method::Notify>(&params).await)
-            }
+            } => self.answer_editor_call(client, session, call, &reply).await,
+            HostCall::Record { session, message } => record(client, session, message).await,
             // Made by the loop itself.
             HostCall::Follow { .. } | HostCall::Unfollow { .. } => Ok(HostReply::Done),
         }
+    }
+
+    /// Sends a message, unless an earlier attempt did.
+    async fn send_message(
+        &self,
+        client: &mut HostClient,
+        session: String,
+        text: String,
+        after: u64,
+    ) -> Result<HostReply, CliError> {
+        if self.is_repeated && was_queued(client, &session, &text, after).await? {
+            return Ok(HostReply::Done);
+        }
+        let params = AgentTarget {
+            agent_id: session,
+            body: PromptBody {
+                message: text,
+                attachments: Vec::new(),
+            },
+        };
+        done(client.call::<method::PromptAgent>(&params).await)
+    }
+
+    async fn answer_editor_call(
+        &self,
+        client: &mut HostClient,
+        session: String,
+        call: u64,
+        reply: &Result<EditorReply, EditorCallError>,
+    ) -> Result<HostReply, CliError> {
+        let params = AnswerEditorCallParams {
+            agent_id: session,
+            editor_id: self.editor_id.to_owned(),
+            call_id: call,
+            reply: raw(&serde_json::to_string(reply).unwrap_or_default())?,
+        };
+        done(client.call::<method::AnswerEditorCall>(&params).await)
     }
 
     async fn start_agent(
         &self,
         client: &mut HostClient,
         cwd: String,
-        mcp_servers: Option<Raw>,
+        mcp_servers: Option<Json>,
     ) -> Result<HostReply, CliError> {
+        let mcp_servers = mcp_servers.map(|servers| raw(servers.text())).transpose()?;
         let (agent, command, worktree, terminals) = match self.new_session {
             NewSession::Attach(name) => {
                 let agent_id = name.clone();
@@ -418,6 +411,54 @@ async fn was_queued(
         let queued: Result<MessageQueued, _> = serde_json::from_str(event.payload.text());
         queued.is_ok_and(|queued| queued.message.text == text)
     }))
+}
+
+async fn configure(
+    client: &mut HostClient,
+    session: String,
+    body: ConfigureBody,
+) -> Result<HostReply, CliError> {
+    let agent_id = session;
+    let params = AgentTarget { agent_id, body };
+    done(client.call::<method::ConfigureAgent>(&params).await)
+}
+
+async fn archive(client: &mut HostClient, session: String) -> Result<HostReply, CliError> {
+    let params = AgentTarget {
+        agent_id: session,
+        body: ArchiveBody { archived: true },
+    };
+    done(client.call::<method::ArchiveAgent>(&params).await)
+}
+
+async fn answer_question(
+    client: &mut HostClient,
+    question: String,
+    text: String,
+    considered_ms: Option<u64>,
+) -> Result<HostReply, CliError> {
+    let params = QuestionTarget {
+        question_id: question,
+        body: AnswerBody {
+            answer: text,
+            considered_ms,
+        },
+    };
+    done(client.call::<method::AnswerQuestion>(&params).await)
+}
+
+async fn record(
+    client: &mut HostClient,
+    session: String,
+    message: String,
+) -> Result<HostReply, CliError> {
+    let params = NotifyParams {
+        kind: Some(RECORD_KIND.to_owned()),
+        agent_id: Some(session),
+        message,
+        payload: Raw::null(),
+    };
+    done(client.call::<method::Notify>(&params).await)
 }
 
 async fn interrupt(client: &mut HostClient, session: String) -> Result<HostReply, CliError> {

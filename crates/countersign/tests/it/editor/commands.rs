@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Editor, scripted};
+use super::client::{Editor, READING, scripted};
 use crate::scene::Scene;
 use crate::wire::Wire;
 
@@ -162,11 +162,32 @@ async fn a_question_is_a_form_where_the_editor_has_forms_and_its_answer_counts()
     let form = editor.asked("elicitation/create");
     assert_eq!(form["params"]["message"], "Which port?");
     let answer = json!({ "action": "accept", "content": { "answer": "8080" } });
+    std::thread::sleep(READING);
     editor.answer(&form, &answer);
     wire.event_of("question.ended").await;
     let params = json!({ "question_id": question["id"] });
     let row = wire.ok("host.question", params).await;
     assert_eq!(row["answer"], "8080", "{row}");
+}
+
+#[tokio::test]
+async fn a_question_that_the_editor_answers_by_itself_stays_open() {
+    let scene = Scene::begin(&[]);
+    let mut editor = launch(&scene, &json!({ "elicitation": { "form": {} } }));
+    let session = editor.open(&scene);
+    let (mut wire, question) = ask_question(&scene, &session).await;
+    let form = editor.asked("elicitation/create");
+    let answer = json!({ "action": "accept", "content": { "answer": "8080" } });
+    editor.answer(&form, &answer);
+    let recorded = wire.event_of("editor.answer_refused").await;
+    assert_eq!(recorded["agent_id"], session.as_str());
+    let params = json!({ "question_id": question["id"] });
+    let row = wire.ok("host.question", params).await;
+    assert_eq!(row["state"], "pending", "{row}");
+    let note = editor.take("why it did not count", |line| {
+        line.to_string().contains("The question is still open")
+    });
+    assert!(note.to_string().contains("countersign answer"), "{note}");
 }
 
 #[tokio::test]

@@ -90,9 +90,11 @@ async fn an_automatic_allow_does_not_count_and_the_ask_stays() {
     let note = editor.take("why it did not count", |message| {
         message
             .to_string()
-            .contains("automatic allow of the editor was not taken")
+            .contains("automatic answer of the editor was not taken")
     });
     assert!(note.to_string().contains("countersign approve"), "{note}");
+    let told = editor.update("agent_thought_chunk")["content"]["text"].to_string();
+    assert!(told.contains("automatic = "), "{told}");
     let recorded = wire.event_of("editor.answer_refused").await;
     assert_eq!(recorded["agent_id"], session.as_str());
     let open = wire
@@ -114,6 +116,56 @@ fn what_the_floor_protects_cannot_be_allowed_in_an_editor() {
     assert_eq!(option_ids(&request), ["deny"]);
     let content = request["params"]["toolCall"]["content"].to_string();
     assert!(content.contains("countersign approve"), "{content}");
+}
+
+/// Text that changes what is seen of it: direction, an escape of terminals, an invisible character, an end of line.
+const HOSTILE: &str = "a\u{202e}b\u{1b}[2Jc\u{200b}d\ne ```";
+
+/// The same, made visible.
+const ESCAPED: &str = "a\\u{202e}b\\u{1b}[2Jc\\u{200b}d\\ne ```";
+
+#[test]
+fn hostile_text_is_visible_in_titles_options_plans_and_lists() {
+    let scene = Scene::begin(&[]);
+    let mut editor = Editor::start(&scene);
+    let session = editor.open(&scene);
+    let command = format!("make '{HOSTILE}'");
+    let info = json!({ "sessionUpdate": "session_info_update", "title": HOSTILE });
+    let ask = json!({ "ask": { "tool": { "call": "c1", "title": HOSTILE, "kind": "execute", "name": "Bash",
+        "input": { "command": command } } } });
+    let call = json!({ "tool": { "call": "c2", "title": HOSTILE, "ends": "completed" } });
+    let steps = json!([{ "update": info }, { "plan": [[HOSTILE, "pending"]] }, call, ask]);
+    editor.prompt(&session, &steps);
+    let request = editor.asked("session/request_permission");
+    let title = request["params"]["toolCall"]["title"].as_str().unwrap();
+    assert!(title.contains(ESCAPED), "{title}");
+    for option in request["params"]["options"].as_array().unwrap() {
+        assert_eq!(find_hidden(&option["name"]), None, "{option}");
+    }
+    let explained = &request["params"]["toolCall"]["content"][0]["content"]["text"];
+    let explained = explained.as_str().unwrap();
+    // In a fence that is longer than the one in the text; only the lines of the explanation end.
+    assert!(explained.starts_with("````\n"), "{explained}");
+    assert_eq!(find_hidden(&json!(explained.replace('\n', ""))), None);
+    assert_eq!(editor.update("plan")["entries"][0]["content"], ESCAPED);
+    let call = editor.take("the call", |message| {
+        message["params"]["update"]["toolCallId"] == "c2"
+    });
+    assert_eq!(call["params"]["update"]["title"], ESCAPED);
+    let info = editor.take("the title", |message| {
+        let title = message["params"]["update"]["title"].as_str();
+        title.is_some_and(|title| title.starts_with('a'))
+    });
+    assert_eq!(info["params"]["update"]["title"], ESCAPED);
+    let listed = editor.ok("session/list", &json!({}));
+    let title = listed["sessions"][0]["title"].as_str().unwrap();
+    assert!(title.ends_with(ESCAPED), "{title}");
+}
+
+/// The first character of a text that is not seen.
+fn find_hidden(text: &Value) -> Option<char> {
+    let mut characters = text.as_str().unwrap().chars();
+    characters.find(|c| c.is_control() || "\u{202e}\u{200b}".contains(*c))
 }
 
 #[test]

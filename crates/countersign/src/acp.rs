@@ -26,7 +26,7 @@ use countersign_agents::editor::{
     SessionFact, TerminalViewer,
 };
 use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_FACTS_MAX, EDITOR_LINES_MAX};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -246,23 +246,43 @@ impl EditorServer {
         } else {
             feed
         };
-        if serves != EditorAbilities::default() {
-            let calls = EditorCallFeed {
-                endpoint: self.endpoint.clone(),
-                session: session.clone(),
-                editor_id: self.editor_id.clone(),
-                serves,
-                facts: self.facts.clone(),
-            };
-            let serve = stop.clone().run_until_cancelled_owned(calls.run());
-            self.tasks.spawn(serve);
-        }
-        let follow = stop.clone().run_until_cancelled_owned(feed.run());
-        self.tasks.spawn(follow);
+        let is_announced = self.serve_calls(&session, serves, &stop);
+        let follow = async {
+            // So the editor is asked for the first file already that the agent reads. Nothing is ever sent here.
+            is_announced.await.ok();
+            feed.run().await;
+        };
+        self.tasks
+            .spawn(stop.clone().run_until_cancelled_owned(follow));
         let followed = FollowedSession { stop, cursor };
         if let Some(earlier) = self.feeds.insert(session, followed) {
             earlier.stop.cancel();
         }
+    }
+
+    /// Has the editor do what the host wants of it. The channel closes when the host knows of the editor, or at once if
+    /// the editor does nothing.
+    fn serve_calls(
+        &self,
+        session: &str,
+        serves: EditorAbilities,
+        stop: &CancellationToken,
+    ) -> oneshot::Receiver<()> {
+        let (announced, is_announced) = oneshot::channel();
+        if serves == EditorAbilities::default() {
+            return is_announced;
+        }
+        let calls = EditorCallFeed {
+            endpoint: self.endpoint.clone(),
+            session: session.to_owned(),
+            editor_id: self.editor_id.clone(),
+            serves,
+            facts: self.facts.clone(),
+            announced: Some(announced),
+        };
+        self.tasks
+            .spawn(stop.clone().run_until_cancelled_owned(calls.run()));
+        is_announced
     }
 
     fn unfollow(&mut self, session: &str) {

@@ -64,9 +64,9 @@ pub use rulebook::{
 };
 pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
-    EditorPresence, GrantAdded, HostOverview, HostSettings, NotifyOverview, OpenError, RuleCheck,
-    RuleProposal, RulesOverview, RunnerSettings, Service, SpawnRequest, SupervisorExit,
-    TokenIdentity, TranscriptPage, TranscriptRange, open, start,
+    EditorCallRange, EditorPresence, GrantAdded, HostOverview, HostSettings, NotifyOverview,
+    OpenError, RuleCheck, RuleProposal, RulesOverview, RunnerSettings, Service, SpawnRequest,
+    SupervisorExit, TokenIdentity, TranscriptPage, TranscriptRange, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

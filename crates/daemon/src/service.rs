@@ -58,7 +58,7 @@ mod terminals;
 mod worktrees;
 
 pub use access::CgroupAgent;
-pub use editors::EditorPresence;
+pub use editors::{EditorCallRange, EditorPresence};
 pub(crate) use judgement::AgentOutput;
 pub use managed::{AgentGoal, SpawnRequest, TranscriptPage, TranscriptRange};
 pub use notify::NotifyOverview;

@@ -19,6 +19,10 @@ pub struct EditorCallsParams {
     /// The number of the newest call that it has.
     #[serde(default)]
     pub after: u64,
+    /// How long to wait for a call; as long as the host holds such a request if absent. With 0 the host only learns
+    /// that the editor is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 /// One thing that an editor is to do.

@@ -5,7 +5,7 @@
 use countersign_agents::editor::{SessionEvent, SessionFact};
 use countersign_agents::{EditorAbilities, EditorCall};
 use countersign_protocol::{EditorCallsParams, method};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{CallError, HostClient, HostEndpoint};
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
@@ -18,12 +18,14 @@ pub(super) struct EditorCallFeed {
     pub(super) editor_id: String,
     pub(super) serves: EditorAbilities,
     pub(super) facts: mpsc::Sender<(String, SessionFact)>,
+    /// Dropped as soon as the host knows that the editor is there, or refused it.
+    pub(super) announced: Option<oneshot::Sender<()>>,
 }
 
 impl EditorCallFeed {
     /// Gives calls until nobody wants them, or the host refuses: then it knows of no editor, and what it wanted of
     /// one fails.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut after = 0;
         let mut connected = HostClient::connect(&self.endpoint).await;
         loop {
@@ -45,7 +47,7 @@ impl EditorCallFeed {
     }
 
     /// Nothing if nobody wants the calls any more.
-    async fn serve(&self, client: &mut HostClient, after: &mut u64) -> Option<CallError> {
+    async fn serve(&mut self, client: &mut HostClient, after: &mut u64) -> Option<CallError> {
         loop {
             let params = EditorCallsParams {
                 agent_id: self.session.clone(),
@@ -53,11 +55,14 @@ impl EditorCallFeed {
                 terminals: self.serves.terminals,
                 files: self.serves.files,
                 after: *after,
+                // The first time only to say that the editor is there.
+                wait_ms: self.announced.is_some().then_some(0),
             };
             let calls = match client.call::<method::EditorCalls>(&params).await {
                 Ok(calls) => calls,
                 Err(error) => return Some(error),
             };
+            self.announced = None;
             for row in calls {
                 *after = row.id.max(*after);
                 // One that a newer host words differently is not answered, and its caller gives up.

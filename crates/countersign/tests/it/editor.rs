@@ -4,6 +4,7 @@
 mod attached;
 pub(crate) mod client;
 mod commands;
+mod files;
 mod hosts;
 mod permissions;
 mod races;

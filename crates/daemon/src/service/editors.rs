@@ -18,25 +18,34 @@ pub struct EditorPresence {
     pub files: bool,
 }
 
+/// Which calls an editor takes.
+pub struct EditorCallRange {
+    /// Those with a greater number.
+    pub after: u64,
+    /// How long to wait for the first; [`EDITOR_TAKE_MS`] if absent or more.
+    pub wait_ms: Option<u64>,
+}
+
 /// Editors of agents.
 impl Service {
-    /// What the editor is to do for an agent, after a number; waits until there is something. Only for people: what an
-    /// editor says becomes what an agent reads.
+    /// What the editor is to do for an agent; waits until there is something. When it returns, the host knows that the
+    /// editor is there. Only for people: what an editor says becomes what an agent reads.
     pub async fn take_editor_calls(
         &self,
         caller: &Caller,
         agent: &AgentId,
         presence: EditorPresence,
-        after: u64,
+        range: EditorCallRange,
     ) -> ServiceResult<Vec<(u64, Json)>> {
         self.check_editor(caller, agent, &presence.editor)?;
-        let until = Instant::now() + Duration::from_millis(EDITOR_TAKE_MS);
+        let wait_ms = range.wait_ms.unwrap_or(EDITOR_TAKE_MS).min(EDITOR_TAKE_MS);
+        let until = Instant::now() + Duration::from_millis(wait_ms);
         let abilities = EditorAbilities {
             terminals: presence.terminals,
             files: presence.files,
         };
         let editors = &self.shared.editors;
-        let calls = editors.take(agent, &presence.editor, abilities, after, until);
+        let calls = editors.take(agent, &presence.editor, abilities, range.after, until);
         let calls = calls.await.into_iter();
         // What cannot be written is left out, and its caller waits until it gives up.
         let calls = calls.filter_map(|(id, call)| Some((id, Json::from_value(&call).ok()?)));

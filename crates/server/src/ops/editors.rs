@@ -3,7 +3,7 @@
 //! Invariant: only operators may call them.
 
 use countersign_core::{Caller, Json};
-use countersign_daemon::{EditorPresence, Service};
+use countersign_daemon::{EditorCallRange, EditorPresence, Service};
 use countersign_protocol as wire;
 
 use super::Result;
@@ -28,7 +28,11 @@ pub(crate) async fn take(
         terminals: params.terminals,
         files: params.files,
     };
-    let calls = service.take_editor_calls(caller, &agent, presence, params.after);
+    let range = EditorCallRange {
+        after: params.after,
+        wait_ms: params.wait_ms,
+    };
+    let calls = service.take_editor_calls(caller, &agent, presence, range);
     let calls = calls.await?.into_iter();
     Ok(calls.map(|(id, call)| NumberedCall { id, call }).collect())
 }

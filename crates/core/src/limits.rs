@@ -85,9 +85,9 @@ pub const TERMINAL_OUTPUT_BYTES: usize = 256 * 1024;
 /// Ended asks a fresh subscriber is shown besides the open ones.
 pub const RECENT_ENDED_SHOWN: usize = 200;
 
-/// Ended asks kept in memory: more than one commit can end by single answers, so that what is
-/// not in memory is on disk.
-pub const RECENT_ENDED_KEPT: usize = 2 * COMMIT_INPUTS_MAX;
+/// Ended asks kept in memory: more than single answers can end in the batch that is being committed
+/// and the one that is being decided, so that what is not in memory is on disk.
+pub const RECENT_ENDED_KEPT: usize = 3 * COMMIT_INPUTS_MAX;
 
 /// What the ended asks in memory may carry together.
 pub const RECENT_ENDED_BYTES_KEPT: usize = 4 * 1024 * 1024;

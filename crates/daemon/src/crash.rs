@@ -11,10 +11,11 @@
 use countersign_core::CommittedEvent;
 
 /// Every point, in the order in which a host passes them.
-pub const CRASH_POINTS: [&str; 11] = [
+pub const CRASH_POINTS: [&str; 12] = [
     "host_started",
     "before_settling",
     "before_deciding",
+    "batch_decided",
     "before_append",
     "during_append",
     "after_append",

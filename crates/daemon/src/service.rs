@@ -11,8 +11,8 @@ use countersign_agents::ContainmentMethod;
 use countersign_core::event::{AnswerDelivery, Device};
 use countersign_core::limits::INPUT_QUEUE;
 use countersign_core::{
-    Agent, AgentId, Approval, ConnectionPresence, GrantState, Input, OpenCounts, Principal,
-    Question, Seq, Snapshot, State, Timestamp, TokenId,
+    Agent, AgentId, Approval, ConnectionPresence, GrantState, Input, ManagedAgent, OpenCounts,
+    Principal, Question, Seq, Snapshot, State, Timestamp, TokenId,
 };
 use countersign_store::{EventHistory, EventLog, StoreError};
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
@@ -24,8 +24,8 @@ use crate::clock::HostClock;
 use crate::crash;
 use crate::device_uses::DeviceUses;
 use crate::directory::AgentDirectory;
-use crate::driver::{self, AdoptedAgent, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
-use crate::duty_board::DutyBoard;
+use crate::driver::{self, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
+use crate::duty_board::{DutyBoard, DutyReceiver};
 use crate::feed::{Feed, FeedEntry};
 use crate::gate::Gate;
 use crate::notify::NotifyCenter;
@@ -33,8 +33,8 @@ use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::secrets::AgentSecrets;
 use crate::supervisor::{
-    AnswerWaiters, HostCounters, RecordHealth, StateView, StoreOutage, Supervisor,
-    SupervisorCommand,
+    AnswerWaiters, CommitOutlets, CommitWriter, HostCounters, StateRead, StateView, StoreOutage,
+    Supervisor, SupervisorCommand,
 };
 use crate::timekeeper;
 
@@ -178,23 +178,29 @@ fn assemble(
     counters.note_agent_processes(&state);
     let rulebook = settings.rulebook;
     load_trusted_files(&rulebook, &state);
+    let outlets = CommitOutlets {
+        feed: feed.clone(),
+        directory: directory.clone(),
+        board: board.clone(),
+        counters: counters.clone(),
+        outage,
+    };
+    let mut writer = CommitWriter::new(log, outlets);
+    writer
+        .start(commands.downgrade())
+        .map_err(|error| ServiceError::Store(error.to_string().into()))?;
     let supervisor = Supervisor {
-        log,
+        writer,
         gate: Gate::from_state(&state),
         state,
         presence: ConnectionPresence::default(),
-        feed: feed.clone(),
-        directory: directory.clone(),
         clock,
         counters: counters.clone(),
         expiry_held_until: clock.started_at().plus_ms(settings.expiry_hold_ms),
         owner_grace_ms: settings.owner_grace_ms,
         escalation_ms: settings.escalation_ms,
         deadline,
-        outage,
-        record: RecordHealth::default(),
         waiters: AnswerWaiters::default(),
-        board: board.clone(),
     };
     let stopped = spawn_supervisor(supervisor, inputs)?;
     let tasks = TaskTracker::new();
@@ -254,6 +260,26 @@ fn load_trusted_files(rulebook: &Rulebook, state: &State) {
             .map(|(file, digest)| (file.to_owned(), digest.to_owned()))
             .collect(),
     );
+}
+
+/// A read of the state whose caller waits on a channel.
+struct AnsweredRead<F, T> {
+    look: F,
+    found: Option<T>,
+    answer: oneshot::Sender<T>,
+}
+
+impl<T: Send, F: Fn(StateView<'_>) -> T + Send> StateRead for AnsweredRead<F, T> {
+    fn look(&mut self, view: StateView<'_>) {
+        self.found = Some((self.look)(view));
+    }
+
+    fn answer(self: Box<Self>) {
+        if let Some(found) = self.found {
+            // A caller that no longer listens has lost nothing.
+            drop(self.answer.send(found));
+        }
+    }
 }
 
 /// Runs a read of history off the async threads.
@@ -344,13 +370,15 @@ impl Service {
 
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+        look: impl Fn(StateView<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let (answer, wait) = oneshot::channel();
-        let command = SupervisorCommand::Read(Box::new(move |view| {
-            // A caller that no longer listens has lost nothing.
-            drop(answer.send(look(view)));
-        }));
+        let read = AnsweredRead {
+            look,
+            found: None,
+            answer,
+        };
+        let command = SupervisorCommand::Read(Box::new(read));
         self.send(command).await?;
         wait.await.map_err(|_| self.unavailable())
     }
@@ -418,12 +446,16 @@ impl Service {
         &self,
         board: Arc<DutyBoard>,
         runners: Arc<dyn RunnerHost>,
-        adopted: AdoptedAgents,
+        mut adopted: AdoptedAgents,
     ) -> ServiceResult<()> {
-        let channels = board.clone();
+        let (channels, agents) = (board.clone(), adopted.agents());
         let left = self
-            .read(move |view| adopt_agents(view, &channels, adopted))
+            .read(move |view| find_adopted(view, &channels, &agents))
             .await?;
+        let left = left.into_iter().filter_map(|agent| {
+            adopted.remove_agent(agent.id, agent.name, agent.managed, agent.duties)
+        });
+        let left = left.collect();
         self.shared
             .drivers
             .get_or_init(|| AgentDrivers::start(self, board, runners, left));
@@ -451,18 +483,29 @@ fn is_for(approval: &Approval, agents: &BTreeSet<AgentId>) -> bool {
     approval.ask.request.is_some() && agent.is_some_and(|agent| agents.contains(agent))
 }
 
-/// Agents that an earlier host left running, each with its duties. Their channels are opened inside
-/// the loop, so that no later duty can be missed.
-fn adopt_agents(
+/// An agent whose runner lives, as the state has it.
+struct LeftAgent {
+    id: AgentId,
+    name: String,
+    managed: Arc<ManagedAgent>,
+    duties: DutyReceiver,
+}
+
+/// Opens a channel of duties for each adopted agent. Inside the loop, so that no duties are posted
+/// between the look at the state and the channel.
+fn find_adopted(
     view: StateView<'_>,
     board: &DutyBoard,
-    mut adopted: AdoptedAgents,
-) -> Vec<AdoptedAgent> {
-    let left = adopted.agents().into_iter().filter_map(|id| {
-        let agent = view.state.find_agent(&id)?;
-        let managed = agent.managed.clone()?;
-        let owed = board.open_channel(&id, view.state.duties_of(&id));
-        adopted.remove_agent(id, agent.profile.name.clone(), managed, owed)
+    adopted: &BTreeSet<AgentId>,
+) -> Vec<LeftAgent> {
+    let left = adopted.iter().filter_map(|id| {
+        let agent = view.state.find_agent(id)?;
+        Some(LeftAgent {
+            id: id.clone(),
+            name: agent.profile.name.clone(),
+            managed: agent.managed.clone()?,
+            duties: board.open_channel(id, view.state.duties_of(id)),
+        })
     });
     left.collect()
 }

@@ -1,12 +1,14 @@
-//! The supervisor: one thread that decides, commits, applies, and only then answers.
+//! The supervisor: one thread that decides and applies, and a writer that commits and only then answers.
 //!
-//! Invariants: every reply, reads included, is held until the commit it may rest on is durable.
-//! The state runs ahead of the disk only inside one batch; when a commit fails, the state is
-//! loaded again from what was committed and everybody who decided something in that batch is told so.
-//! Who waits or reads had no part in it: waits go on, and reads see what was loaded.
+//! Invariants: every reply, reads included, is held until the commits it may rest on are durable.
+//! The state runs ahead of the disk by at most two batches, the one that is being committed and the
+//! one that is being decided. When a commit fails, the state is loaded again from what was committed
+//! and everybody who decided something in it or since is told so. Who waits or reads had no part in
+//! it: waits go on, and reads see what was loaded.
 //! Once the record is lost nothing is decided any more.
 
 mod checkpoints;
+mod commit_writer;
 mod record_health;
 mod waiters;
 
@@ -14,37 +16,39 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use countersign_core::limits::{COMMIT_INPUTS_MAX, RECOVERY_MS};
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Caller, Checkpoint, ClientId, CommitChanges,
-    CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Event, Input, Json,
-    Question, QuestionId, REPLACED, Rejection, ResolveApproval, State, Timestamp, decide,
+    CommittedEvent, ConnectionPresence, DecisionContext, DecisionSubject, Duty, Event, Input, Json,
+    Question, QuestionId, Rejection, ResolveApproval, State, Timestamp, decide,
 };
-use countersign_store::{EventLog, RescuedRecord};
+use countersign_store::RescuedRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::HostClock;
 use crate::crash;
-use crate::directory::AgentDirectory;
-use crate::duty_board::DutyBoard;
-use crate::feed::{Feed, FeedEntry};
 use crate::gate::{AssessedAsk, Gate};
 use crate::reply::{CommandReply, ServiceError, StopCounts};
 
 use checkpoints::CheckpointChanges;
 pub(crate) use checkpoints::{AskCommand, OutputStep};
-pub(crate) use record_health::{RecordHealth, StoreOutage};
+use commit_writer::DecidedBatch;
+pub(crate) use commit_writer::{CommitOutlets, CommitWriter};
+pub(crate) use record_health::StoreOutage;
 pub(crate) use waiters::AnswerWaiters;
 use waiters::EndedWaits;
 
-/// A commit that takes longer than this is worth a warning: agents and people wait for each one.
-const SLOW_COMMIT_MS: u64 = 250;
-
 type ReplySender<T> = oneshot::Sender<Result<T, ServiceError>>;
-/// Reads the state and answers its caller. If it is dropped without being run, its caller gets an error.
-type StateRead = Box<dyn FnOnce(StateView<'_>) + Send>;
+
+/// A read of the state whose caller waits for what it saw. If it is dropped, its caller gets an error.
+pub(crate) trait StateRead: Send {
+    /// Looks at the state, instead of what an earlier look saw.
+    fn look(&mut self, view: StateView<'_>);
+
+    /// Answers with what the last look saw, once that is durable.
+    fn answer(self: Box<Self>);
+}
 
 /// What reaches the supervisor.
 pub(crate) enum SupervisorCommand {
@@ -77,8 +81,8 @@ pub(crate) enum SupervisorCommand {
     },
     /// Everything open is to be denied and every agent interrupted.
     StopAll(Caller, ReplySender<CommandReply>),
-    /// A read of the state, run once everything that it may rest on is durable.
-    Read(StateRead),
+    /// A read of the state, answered once everything that it may rest on is durable.
+    Read(Box<dyn StateRead>),
     /// After the record was lost: write what can still be read to another file.
     Rescue {
         target: PathBuf,
@@ -105,6 +109,8 @@ pub(crate) enum SupervisorCommand {
     Disconnected(ClientId),
     /// A deadline may have come.
     Time,
+    /// The commit writer has finished a batch, or has failed.
+    CommitEnded,
     /// Finish what is queued and end.
     Stop,
 }
@@ -141,6 +147,11 @@ impl HostCounters {
         let some = managed || state.marks().next().is_some();
         self.agent_processes.store(some, Ordering::Release);
     }
+
+    fn note_commit(&self, events: usize) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.events.fetch_add(events as u64, Ordering::Relaxed);
+    }
 }
 
 /// Whether an event can begin or end what [`HostCounters::agent_processes`] says.
@@ -155,35 +166,32 @@ fn concerns_agent_processes(event: &Event) -> bool {
 }
 
 pub(crate) struct Supervisor {
-    pub(crate) log: Box<dyn EventLog>,
+    pub(crate) writer: CommitWriter,
     pub(crate) state: State,
     pub(crate) presence: ConnectionPresence,
-    pub(crate) feed: Arc<Feed>,
-    pub(crate) directory: Arc<AgentDirectory>,
     pub(crate) clock: HostClock,
     pub(crate) counters: Arc<HostCounters>,
     pub(crate) expiry_held_until: Timestamp,
     pub(crate) owner_grace_ms: u64,
     pub(crate) escalation_ms: u64,
     pub(crate) deadline: watch::Sender<Option<Timestamp>>,
-    pub(crate) outage: watch::Sender<Option<StoreOutage>>,
-    pub(crate) record: RecordHealth,
     pub(crate) waiters: AnswerWaiters,
     pub(crate) gate: Gate,
-    pub(crate) board: Arc<DutyBoard>,
 }
 
-/// What one batch of commands decided, and the replies that wait for its commit.
+/// What the commands since the last batch decided, and the replies that wait for its commit.
 #[derive(Default)]
 struct CommitBatch {
+    /// How many commands are in it.
+    commands: usize,
     /// How many inputs were decided.
     inputs: usize,
     entries: Vec<CommittedEvent>,
     checkpoints: CheckpointChanges,
     notify_documents: Vec<(String, Option<Json>)>,
     ended_waits: EndedWaits,
-    /// Reads that came after something was decided.
-    reads: Vec<StateRead>,
+    /// What was read, of a state that may hold what is not committed.
+    reads: Vec<Box<dyn StateRead>>,
     replies: Vec<(
         ReplySender<CommandReply>,
         Result<PendingReply, ServiceError>,
@@ -200,46 +208,139 @@ enum PendingReply {
 impl Supervisor {
     /// Runs until it is told to stop or every sender of commands is gone.
     pub(crate) fn run(mut self, mut commands: mpsc::Receiver<SupervisorCommand>) {
-        let mut batch = Vec::with_capacity(COMMIT_INPUTS_MAX);
-        // Whatever has queued up while the last batch was committed shares the next flush of the
-        // disk.
-        while commands.blocking_recv_many(&mut batch, COMMIT_INPUTS_MAX) > 0 {
-            if self.run_batch(batch.drain(..)) {
-                return;
+        let mut received = Vec::with_capacity(COMMIT_INPUTS_MAX);
+        let mut batch = CommitBatch::default();
+        loop {
+            let room = COMMIT_INPUTS_MAX - batch.commands;
+            if commands.blocking_recv_many(&mut received, room) == 0 {
+                return self.finish(batch);
             }
+            self.decide_commands(received.drain(..), &mut batch);
+            if batch.stop {
+                return self.finish(batch);
+            }
+            if batch.holds_nothing() {
+                batch = CommitBatch::default();
+            } else if self.may_commit(&batch) {
+                // Whatever has queued up meanwhile is decided while this batch is committed.
+                let deciding_on = !commands.is_empty();
+                self.commit_batch(std::mem::take(&mut batch), deciding_on);
+            }
+            self.unwind_failure(&mut batch);
+            self.publish_deadline();
         }
     }
 
-    fn run_batch(&mut self, commands: impl Iterator<Item = SupervisorCommand>) -> bool {
-        let mut batch = CommitBatch::default();
-        // First of all: nothing may be decided on a state that the disk does not have.
-        let recovered = match self.recover() {
+    /// Decides commands into a batch that is not committed yet.
+    fn decide_commands(
+        &mut self,
+        commands: impl Iterator<Item = SupervisorCommand>,
+        batch: &mut CommitBatch,
+    ) {
+        // First of all: nothing may be decided on a state that the disk will not have.
+        self.unwind_failure(batch);
+        let recovered = match self.recover(batch) {
             Ok(recovered) => recovered,
             Err(error) => {
-                let mut stop = false;
                 for command in commands {
-                    stop |= matches!(command, SupervisorCommand::Stop);
+                    batch.stop |= matches!(command, SupervisorCommand::Stop);
                     self.note_presence(&command);
                     self.refuse(command, &error);
                 }
-                self.publish_deadline();
-                return stop;
+                return;
             }
         };
         crash::point("before_deciding");
         if let Some(gone) = recovered {
-            self.recheck_waits(&mut batch);
+            self.recheck_waits(batch);
             for client in gone {
-                self.decide_and_reply(Input::ConnectionLost(client), None, &mut batch);
+                self.decide_and_reply(Input::ConnectionLost(client), None, batch);
             }
         }
         for command in commands {
-            self.handle(command, &mut batch);
+            batch.commands += 1;
+            self.handle(command, batch);
         }
-        let stop = batch.stop;
-        self.finish(batch);
+    }
+
+    /// Whether the batch is to be committed now: the writer can take it, or there is no room for more.
+    fn may_commit(&self, batch: &CommitBatch) -> bool {
+        // Everything that is decided while a batch is committed shares the next flush of the disk.
+        let idle = self.writer.is_idle();
+        if !idle && batch.commands >= COMMIT_INPUTS_MAX {
+            self.writer.wait_idle();
+            return true;
+        }
+        idle
+    }
+
+    /// Commits a batch, on the writer's thread if more is to be decided meanwhile.
+    fn commit_batch(&mut self, batch: CommitBatch, deciding_on: bool) {
+        // It must not follow a batch that failed meanwhile: it was decided on what that one held.
+        let mut batch = batch;
+        self.unwind_failure(&mut batch);
+        crash::point("batch_decided");
+        let decided = self.to_decided(batch);
+        if deciding_on && !decided.unchanged {
+            self.writer.hand_over(decided);
+        } else {
+            self.writer.commit_here(decided);
+        }
         crash::point("after_turn");
-        stop
+    }
+
+    /// Commits what is left, as the last thing.
+    fn finish(mut self, batch: CommitBatch) {
+        self.writer.wait_idle();
+        self.commit_batch(batch, false);
+        self.unwind_failure(&mut CommitBatch::default());
+    }
+
+    /// After a commit that failed: refuses whatever was decided since, opens its waits again and
+    /// loads the state that was committed.
+    fn unwind_failure(&mut self, batch: &mut CommitBatch) {
+        // The outage is known a moment before the batch that met it is given back.
+        if self.writer.outlets().outage.borrow().is_some() {
+            self.writer.wait_idle();
+        }
+        let Some(failure) = self.writer.take_failure() else {
+            return;
+        };
+        self.waiters.put_back(failure.ended_waits);
+        let refused = std::mem::take(batch);
+        batch.stop = refused.stop;
+        for (answer, _) in refused.replies {
+            refuse_with(answer, failure.error.clone());
+        }
+        self.waiters.put_back(refused.ended_waits);
+        // A read had no part in it, and sees what was loaded. If the record cannot be read either,
+        // the next command tries again.
+        if self.reload().is_ok() {
+            for read in failure.reads.into_iter().chain(refused.reads) {
+                self.looked(read).answer();
+            }
+        }
+    }
+
+    /// Closes a batch: what follows from the state is computed now, because the state goes on.
+    fn to_decided(&mut self, batch: CommitBatch) -> DecidedBatch {
+        let unchanged = batch.decided_nothing();
+        let duties = self.duties_after(&batch.entries);
+        let changes = CommitChanges {
+            checkpoints: batch.checkpoints.into_changes(),
+            notify_documents: batch.notify_documents,
+            ..self.state.take_changes()
+        };
+        DecidedBatch {
+            inputs: batch.inputs,
+            entries: batch.entries,
+            changes,
+            unchanged,
+            duties,
+            replies: batch.replies,
+            ended_waits: batch.ended_waits,
+            reads: batch.reads,
+        }
     }
 
     /// Which connections are open is known even while nothing can be decided.
@@ -261,6 +362,7 @@ impl Supervisor {
             | SupervisorCommand::WaitQuestion { .. }
             | SupervisorCommand::WaitDropped
             | SupervisorCommand::Time
+            | SupervisorCommand::CommitEnded
             | SupervisorCommand::Stop => {}
         }
     }
@@ -289,9 +391,7 @@ impl Supervisor {
                 answer,
             } => self.delegate(*input, assessed.as_deref(), answer, batch),
             SupervisorCommand::StopAll(caller, answer) => self.stop_all(caller, answer, batch),
-            // What it sees is durable, or it waits until that is.
-            SupervisorCommand::Read(read) if batch.decided_nothing() => self.run_read(read),
-            SupervisorCommand::Read(read) => batch.reads.push(read),
+            SupervisorCommand::Read(read) => batch.reads.push(self.looked(read)),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
             SupervisorCommand::WaitApproval {
                 id,
@@ -311,6 +411,7 @@ impl Supervisor {
                 self.decide_and_reply(Input::ConnectionLost(client), None, batch);
             }
             SupervisorCommand::Time => self.decide_and_reply(Input::TimeArrived, None, batch),
+            SupervisorCommand::CommitEnded => {}
             SupervisorCommand::Stop => batch.stop = true,
         }
     }
@@ -478,144 +579,59 @@ impl Supervisor {
         Ok(PendingReply::Ready(found.unwrap_or(CommandReply::Nothing)))
     }
 
-    /// Commits the batch, then lets out everything it held.
-    fn finish(&mut self, batch: CommitBatch) {
-        // A batch of reads and refusals changes nothing, and then no flush of the disk is waited
-        // for.
-        let unchanged = batch.decided_nothing();
-        let CommitBatch {
-            entries,
-            checkpoints,
-            notify_documents,
-            ended_waits,
-            reads,
-            replies,
-            inputs,
-            ..
-        } = batch;
-        let committed = if unchanged {
-            Ok(Vec::new())
-        } else {
-            let changes = CommitChanges {
-                checkpoints: checkpoints.into_changes(),
-                notify_documents,
-                // Taken even if the append fails: the state is loaded again then, and its changes
-                // with it.
-                ..self.state.take_changes()
-            };
-            self.commit(entries, changes, inputs)
-        };
-        crash::point("before_replies");
-        match &committed {
-            Ok(entries) => {
-                // Before the replies: an agent's driver does not depend on any caller still
-                // listening.
-                self.post_duties_after(entries);
-                for (answer, result) in replies {
-                    // A caller that no longer listens has lost nothing: the record has it.
-                    drop(answer.send(result.map(|pending| resolve_reply(pending, entries))));
-                    crash::point("after_reply");
-                }
-                crash::point("before_releases");
-                ended_waits.answer();
-                self.run_reads(reads);
-                crash::point("after_release");
-            }
-            Err(error) => {
-                for (answer, _) in replies {
-                    refuse_with(answer, error.clone());
-                }
-                self.waiters.put_back(ended_waits);
-                // The state holds what was not committed; a read must not see that.
-                if self.reload().is_ok() {
-                    self.run_reads(reads);
-                }
-            }
-        }
-        self.publish_deadline();
+    /// The read after a look at the state as it is now.
+    fn looked(&self, mut read: Box<dyn StateRead>) -> Box<dyn StateRead> {
+        read.look(StateView {
+            state: &self.state,
+            presence: &self.presence,
+            gate: &self.gate,
+        });
+        read
     }
 
-    /// Posts the duties of the agents that a commit touched.
-    fn post_duties_after(&self, entries: &[Arc<FeedEntry>]) {
+    /// The duties of the managed agents that a batch touched.
+    fn duties_after(&self, entries: &[CommittedEvent]) -> Vec<(AgentId, Vec<Duty>)> {
+        // The start is about no agent, and the duties of every agent follow from it.
+        let mut events = entries.iter().map(|entry| &entry.event);
+        if events.any(|event| matches!(event, Event::HostStarted(_))) {
+            return self.all_duties();
+        }
         let touched: BTreeSet<&AgentId> = entries
             .iter()
-            .filter(|entry| may_owe(&entry.committed.event))
-            .filter_map(|entry| entry.committed.event.agent())
+            .filter(|entry| may_owe(&entry.event))
+            .filter_map(|entry| entry.event.agent())
             .collect();
-        self.post_duties(touched.into_iter());
-        // The start is about no agent, and the duties of every agent follow from it.
-        let mut events = entries.iter().map(|entry| &entry.committed.event);
-        if events.any(|event| matches!(event, Event::HostStarted(_))) {
-            self.post_all_duties();
-        }
+        self.duties_of(touched.into_iter())
     }
 
-    /// Posts the duties of every live agent, also of those that no new event is about.
+    /// The duties of every live agent, also of those that no new event is about.
+    fn all_duties(&self) -> Vec<(AgentId, Vec<Duty>)> {
+        self.duties_of(self.state.live_agents().map(Agent::id))
+    }
+
+    fn duties_of<'a>(
+        &self,
+        agents: impl Iterator<Item = &'a AgentId>,
+    ) -> Vec<(AgentId, Vec<Duty>)> {
+        let is_managed = |agent: &&AgentId| {
+            let found = self.state.find_agent(agent);
+            found.is_some_and(|agent| agent.managed.is_some())
+        };
+        agents
+            .filter(is_managed)
+            .map(|agent| (agent.clone(), self.state.duties_of(agent)))
+            .collect()
+    }
+
+    /// Posts the duties of every live agent. Only for a state that is committed.
     fn post_all_duties(&self) {
-        self.post_duties(self.state.live_agents().map(Agent::id));
-    }
-
-    fn post_duties<'a>(&self, agents: impl Iterator<Item = &'a AgentId>) {
-        for agent in agents {
-            let managed = self.state.find_agent(agent).map(|agent| &agent.managed);
-            if managed.is_some_and(Option::is_some) {
-                self.board.post(agent, self.state.duties_of(agent));
-            }
+        for (agent, duties) in self.all_duties() {
+            self.writer.outlets().board.post(&agent, duties);
         }
-    }
-
-    fn commit(
-        &mut self,
-        entries: Vec<CommittedEvent>,
-        changes: CommitChanges,
-        inputs: usize,
-    ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
-        let (events, head) = (entries.len(), self.state.head().0);
-        let span = tracing::debug_span!("commit", inputs, events, seq = head);
-        let _entered = span.enter();
-        let begin = Instant::now();
-        crash::committing(&entries);
-        crash::point("before_append");
-        crash::during("during_append");
-        if let Err(error) = self.log.append(&entries, &changes) {
-            return Err(self.note_failed_commit(&error));
-        }
-        crash::point("after_append");
-        crash::committed(&entries);
-        let elapsed_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if elapsed_ms >= SLOW_COMMIT_MS {
-            tracing::warn!(inputs, events, seq = head, elapsed_ms, "slow commit");
-        } else {
-            tracing::debug!(elapsed_ms, "committed");
-        }
-        self.counters.commits.fetch_add(1, Ordering::Relaxed);
-        self.counters
-            .events
-            .fetch_add(entries.len() as u64, Ordering::Relaxed);
-        // Before the feed wakes anybody: a reader of the event reads its effect in the directory.
-        self.directory.publish(&changes);
-        entries.iter().for_each(log_lifecycle);
-        let entries: Vec<_> = entries.into_iter().map(FeedEntry::new).collect();
-        // A checkpoint alone is nothing that a reader would wake for.
-        if !entries.is_empty() {
-            self.feed.push(entries.iter().cloned());
-        }
-        // After the push: an event of this very commit may show what was erased.
-        for seq in changes.redacted {
-            self.feed.remove_erased(|committed| {
-                committed.seq == seq || committed.event.opened() == Some(seq)
-            });
-        }
-        if let Some(before) = changes.pruned_before {
-            self.feed.remove_erased(|committed| {
-                committed.seq < before || committed.event.opened().is_some_and(|seq| seq < before)
-            });
-        }
-        Ok(entries)
     }
 
     fn publish_deadline(&self) {
-        let next = match &*self.outage.borrow() {
+        let next = match &*self.writer.outlets().outage.borrow() {
             None => self.state.next_deadline(self.expiry_held_until),
             // Nobody may call for long: look again by ourselves whether the record can be written.
             Some(_) => Some(self.clock.now().plus_ms(RECOVERY_MS)),
@@ -630,6 +646,14 @@ impl Supervisor {
 }
 
 impl CommitBatch {
+    /// Whether nothing has to be committed, checked or let out.
+    fn holds_nothing(&self) -> bool {
+        self.decided_nothing()
+            && self.replies.is_empty()
+            && self.reads.is_empty()
+            && self.ended_waits.is_empty()
+    }
+
     fn decided_nothing(&self) -> bool {
         self.entries.is_empty() && self.checkpoints.is_empty() && self.notify_documents.is_empty()
     }
@@ -645,37 +669,8 @@ impl CommitBatch {
     }
 }
 
-fn resolve_reply(pending: PendingReply, entries: &[Arc<FeedEntry>]) -> CommandReply {
-    match pending {
-        PendingReply::Ready(reply) => reply,
-        PendingReply::EventAt(index) => entries.get(index).map_or(CommandReply::Nothing, |entry| {
-            CommandReply::Event(entry.clone())
-        }),
-    }
-}
-
 fn refuse_with<T>(answer: ReplySender<T>, error: ServiceError) {
     drop(answer.send(Err(error)));
-}
-
-/// The life of managed agents, for whoever reads the log of the host.
-fn log_lifecycle(committed: &CommittedEvent) {
-    match &committed.event {
-        Event::AgentRunRequested(e) => {
-            tracing::info!(agent = %e.agent, run = e.run, "agent starting");
-        }
-        Event::AgentReady(e) => tracing::info!(agent = %e.agent, run = e.run, "agent ready"),
-        Event::AgentExited(e) => {
-            tracing::info!(agent = %e.agent, run = e.run, end = ?e.end, "agent ended");
-        }
-        Event::ProcessMarked(e) => {
-            tracing::info!(agent = %e.agent, pid = e.process.pid, "process marked as an agent");
-        }
-        Event::ApprovalResolved(e) if e.ending.message.as_deref() == Some(REPLACED) => {
-            tracing::warn!(approval = %e.approval, "a second ask for the same tool call replaced it");
-        }
-        _ => {}
-    }
 }
 
 /// Whether an event can change the duties of an agent; its output cannot.

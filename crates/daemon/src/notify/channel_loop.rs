@@ -150,14 +150,16 @@ impl ChannelLoop {
 
     async fn retain_holding(
         &self,
-        mut subjects: Vec<NoticeSubject>,
+        subjects: Vec<NoticeSubject>,
     ) -> Result<Vec<NoticeSubject>, ServiceError> {
         if subjects.is_empty() {
             return Ok(subjects);
         }
         let found = self.service.read(move |view| {
-            subjects.retain(|subject| NoticeDetail::find(view.state, subject).is_some());
-            subjects
+            let open = subjects
+                .iter()
+                .filter(|subject| NoticeDetail::find(view.state, subject).is_some());
+            open.cloned().collect()
         });
         found.await
     }

@@ -40,7 +40,7 @@ impl Service {
             let agent = view.state.find_agent(&id).cloned();
             agent
                 .map(|agent| (agent, view.state.open_of(&id)))
-                .ok_or(Rejection::UnknownAgent(id))
+                .ok_or_else(|| Rejection::UnknownAgent(id.clone()))
         });
         Ok(found.await??)
     }

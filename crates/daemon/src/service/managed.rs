@@ -374,7 +374,7 @@ impl Service {
     /// Looks at the state inside the loop.
     pub(crate) async fn read_state<T: Send + 'static>(
         &self,
-        look: impl FnOnce(StateView<'_>) -> T + Send + 'static,
+        look: impl Fn(StateView<'_>) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         self.read(look).await
     }

@@ -79,7 +79,7 @@ pub struct RuleCheck {
 
 /// What rules are suggested from: the ask, and whatever counts for whoever asks.
 struct SuggestionBasis {
-    assessed: Box<AssessedAsk>,
+    assessed: Arc<AssessedAsk>,
     grants: Vec<Arc<Grant>>,
     names: RuleNames,
 }
@@ -220,6 +220,7 @@ impl Service {
         let Some(assessed) = self.assess(facts).await else {
             return Err(rules_unreadable());
         };
+        let assessed: Arc<AssessedAsk> = assessed.into();
         let now = self.now();
         let (verdict, basis) = self
             .read(move |view| {
@@ -232,7 +233,7 @@ impl Service {
                 let basis = SuggestionBasis {
                     grants: counting_grants(view, asking, now),
                     names: RuleNames::of_agent(view.state, agent, now),
-                    assessed,
+                    assessed: assessed.clone(),
                 };
                 (judged.verdict, basis)
             })

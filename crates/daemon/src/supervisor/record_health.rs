@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use countersign_core::{ClientId, State};
 use countersign_store::{RescuedRecord, StoreError};
 
-use super::{ReplySender, StateRead, StateView, Supervisor, SupervisorCommand, refuse_with};
+use super::commit_writer::CommitOutlets;
+use super::{CommitBatch, ReplySender, Supervisor, SupervisorCommand, refuse_with};
 use crate::gate::Gate;
 use crate::reply::ServiceError;
 
@@ -38,24 +39,74 @@ pub(crate) struct RecordHealth {
     unconfirmed: bool,
 }
 
+impl RecordHealth {
+    /// Notes a commit that failed: the state holds what it would have committed.
+    pub(super) fn note_failed_commit(
+        &mut self,
+        error: &StoreError,
+        outlets: &CommitOutlets,
+    ) -> ServiceError {
+        self.ahead = true;
+        self.note_failure(error, outlets)
+    }
+
+    pub(super) fn note_failure(
+        &mut self,
+        error: &StoreError,
+        outlets: &CommitOutlets,
+    ) -> ServiceError {
+        self.lost |= matches!(error, StoreError::Lost { .. });
+        self.unconfirmed |= matches!(error, StoreError::Unconfirmed { .. });
+        let mut message = countersign_core::error_chain(error);
+        if self.lost {
+            message = format!("{message}: {LOST}");
+        }
+        let message: Arc<str> = message.into();
+        tracing::error!(error = %message, "nothing can be committed, so nothing is allowed");
+        outlets
+            .counters
+            .commit_failures
+            .fetch_add(1, Ordering::Relaxed);
+        outlets.outage.send_replace(Some(StoreOutage {
+            message: message.clone(),
+            lost: self.lost,
+            unreadable: self.ahead && (self.lost || self.unconfirmed),
+        }));
+        ServiceError::Store(message)
+    }
+}
+
 impl Supervisor {
     /// After a failed commit nothing is decided until the state is known again. Gives connections
     /// that ended meanwhile and still hold something, as their loss may be what was not committed;
     /// nothing if there was no failure.
-    pub(super) fn recover(&mut self) -> Result<Option<Vec<ClientId>>, ServiceError> {
-        let outage = self.outage.borrow().clone();
+    pub(super) fn recover(
+        &mut self,
+        batch: &CommitBatch,
+    ) -> Result<Option<Vec<ClientId>>, ServiceError> {
+        let outage = self.writer.outlets().outage.borrow().clone();
         let Some(outage) = outage else {
-            return self.check_record().map(|()| None);
+            // Otherwise the commits that are still to come find out.
+            let nothing_waits = batch.commands == 0 && self.writer.is_idle();
+            return if nothing_waits {
+                self.check_record().map(|()| None)
+            } else {
+                Ok(None)
+            };
         };
-        if self.record.lost {
+        let (lost, ahead) = {
+            let health = &self.writer.record().health;
+            (health.lost, health.ahead)
+        };
+        if lost {
             return Err(ServiceError::Store(outage.message));
         }
-        if self.record.ahead {
+        if ahead {
             self.reload()
                 .map_err(|()| ServiceError::Store(outage.message))?;
         }
         self.check_record()?;
-        self.outage.send_replace(None);
+        self.writer.outlets().outage.send_replace(None);
         // Drivers may have seen duties of a commit that failed, or missed those of one that did
         // not.
         self.post_all_duties();
@@ -66,16 +117,19 @@ impl Supervisor {
 
     /// Before anything is decided or shown: what was committed is still where the next host looks.
     fn check_record(&mut self) -> Result<(), ServiceError> {
-        let checked = self.log.check();
-        checked.map_err(|error| self.note_failure(&error))
+        let outlets = self.writer.outlets();
+        let mut record = self.writer.record();
+        let checked = record.log.check();
+        checked.map_err(|error| record.health.note_failure(&error, outlets))
     }
 
     /// Loads what was committed. Not from a lost record: it may hold what was never acknowledged.
     pub(super) fn reload(&mut self) -> Result<(), ()> {
-        if self.record.lost {
+        let mut record = self.writer.record();
+        if record.health.lost {
             return Err(());
         }
-        let snapshot = self.log.load().map_err(|error| {
+        let snapshot = record.log.load().map_err(|error| {
             tracing::error!(
                 error = countersign_core::error_chain(&error),
                 "the record cannot be read"
@@ -83,57 +137,18 @@ impl Supervisor {
         })?;
         // Everything that was derived from the state follows it. Readers of the feed must not be
         // shown events that the log does not have.
-        self.feed.reset(snapshot.head);
+        let outlets = self.writer.outlets();
+        outlets.feed.reset(snapshot.head);
         self.state = State::restore(snapshot);
-        self.directory.reset(&self.state);
+        outlets.directory.reset(&self.state);
         self.gate = Gate::from_state(&self.state);
-        self.record.ahead = false;
-        self.record.unconfirmed = false;
+        record.health.ahead = false;
+        record.health.unconfirmed = false;
         Ok(())
     }
 
-    /// Notes a commit that failed: the state holds what it would have committed.
-    pub(super) fn note_failed_commit(&mut self, error: &StoreError) -> ServiceError {
-        self.record.ahead = true;
-        self.note_failure(error)
-    }
-
-    fn note_failure(&mut self, error: &StoreError) -> ServiceError {
-        self.record.lost |= matches!(error, StoreError::Lost { .. });
-        self.record.unconfirmed |= matches!(error, StoreError::Unconfirmed { .. });
-        let mut message = countersign_core::error_chain(error);
-        if self.record.lost {
-            message = format!("{message}: {LOST}");
-        }
-        let message: Arc<str> = message.into();
-        tracing::error!(error = %message, "nothing can be committed, so nothing is allowed");
-        self.counters
-            .commit_failures
-            .fetch_add(1, Ordering::Relaxed);
-        self.outage.send_replace(Some(StoreOutage {
-            message: message.clone(),
-            lost: self.record.lost,
-            unreadable: self.record.ahead && (self.record.lost || self.record.unconfirmed),
-        }));
-        ServiceError::Store(message)
-    }
-
-    pub(super) fn run_read(&self, read: StateRead) {
-        read(StateView {
-            state: &self.state,
-            presence: &self.presence,
-            gate: &self.gate,
-        });
-    }
-
-    pub(super) fn run_reads(&self, reads: Vec<StateRead>) {
-        for one in reads {
-            self.run_read(one);
-        }
-    }
-
     pub(super) fn rescue(&mut self, target: &Path, answer: ReplySender<RescuedRecord>) {
-        let rescued = self.log.rescue(target);
+        let rescued = self.writer.record().log.rescue(target);
         let rescued = rescued
             .map_err(|error| ServiceError::World(countersign_core::error_chain(&error).into()));
         // A caller that no longer listens finds the file.
@@ -163,7 +178,9 @@ impl Supervisor {
             SupervisorCommand::WaitDropped => self.waiters.sweep(),
             SupervisorCommand::Rescue { target, answer } => self.rescue(&target, answer),
             // What was committed can still be shown, as long as the state holds nothing else.
-            SupervisorCommand::Read(read) if !self.record.ahead => self.run_read(read),
+            SupervisorCommand::Read(read) if !self.writer.record().health.ahead => {
+                self.looked(read).answer();
+            }
             // A read that is never run drops its answer, which its caller sees as unavailable.
             SupervisorCommand::Read(..)
             | SupervisorCommand::Input(_, None)
@@ -171,6 +188,7 @@ impl Supervisor {
             | SupervisorCommand::Subscribed(_)
             | SupervisorCommand::Disconnected(_)
             | SupervisorCommand::Time
+            | SupervisorCommand::CommitEnded
             | SupervisorCommand::Stop => {}
         }
     }

@@ -35,6 +35,10 @@ pub(super) struct EndedWaits {
 }
 
 impl EndedWaits {
+    pub(super) fn is_empty(&self) -> bool {
+        self.approvals.is_empty() && self.questions.is_empty()
+    }
+
     pub(super) fn answer(self) {
         // One that no longer listens has lost nothing: the record has it.
         for (waiter, approval) in self.approvals {

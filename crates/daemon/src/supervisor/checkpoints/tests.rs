@@ -13,7 +13,9 @@ use countersign_store::memory::{MemoryLog, open_memory};
 use countersign_store::{EventLog, StoreError};
 use tokio::sync::{oneshot, watch};
 
-use super::super::{AnswerWaiters, RecordHealth, StateView, SupervisorCommand};
+use super::super::{
+    AnswerWaiters, CommitOutlets, CommitWriter, StateRead, StateView, SupervisorCommand,
+};
 use super::*;
 use crate::clock::HostClock;
 use crate::directory::AgentDirectory;
@@ -240,27 +242,30 @@ impl Hand {
         let (seen, failure) = (Arc::default(), Arc::default());
         let (log, _history) = open_memory();
         let state = State::default();
-        let supervisor = Supervisor {
+        let log = Watched {
+            log,
+            seen: Arc::clone(&seen),
+            failure: Arc::clone(&failure),
+        };
+        let outlets = CommitOutlets {
+            feed: Arc::new(Feed::new(Seq(0))),
             directory: Arc::new(AgentDirectory::new(&state)),
-            log: Box::new(Watched {
-                log,
-                seen: Arc::clone(&seen),
-                failure: Arc::clone(&failure),
-            }),
+            board: Arc::default(),
+            counters: Arc::default(),
+            outage: watch::Sender::new(None),
+        };
+        let supervisor = Supervisor {
+            writer: CommitWriter::new(Box::new(log), outlets),
             gate: Gate::from_state(&state),
             state,
             presence: ConnectionPresence::default(),
-            feed: Arc::new(Feed::new(Seq(0))),
             clock,
             counters: Arc::default(),
             expiry_held_until: clock.started_at(),
             owner_grace_ms: 0,
             escalation_ms: 0,
             deadline: watch::Sender::new(None),
-            outage: watch::Sender::new(None),
-            record: RecordHealth::default(),
             waiters: AnswerWaiters::default(),
-            board: Arc::default(),
         };
         Self {
             supervisor,
@@ -300,7 +305,11 @@ impl Hand {
     /// Takes commands in one turn, and gives what was appended.
     fn turn(&mut self, commands: impl IntoIterator<Item = SupervisorCommand>) -> Vec<Append> {
         self.seen.lock().unwrap().clear();
-        self.supervisor.run_batch(commands.into_iter());
+        let mut batch = CommitBatch::default();
+        self.supervisor
+            .decide_commands(commands.into_iter(), &mut batch);
+        self.supervisor.commit_batch(batch, false);
+        self.supervisor.unwind_failure(&mut CommitBatch::default());
         self.seen.lock().unwrap().clone()
     }
 
@@ -311,7 +320,13 @@ impl Hand {
     }
 
     fn stored(&mut self) -> Vec<Checkpoint> {
-        self.supervisor.log.load().unwrap().checkpoints
+        self.supervisor
+            .writer
+            .record()
+            .log
+            .load()
+            .unwrap()
+            .checkpoints
     }
 }
 
@@ -337,7 +352,7 @@ fn what_was_heard_is_one_commit_with_its_checkpoint() {
 #[test]
 fn a_checkpoint_alone_is_committed_and_wakes_nobody() {
     let mut hand = Hand::with_agent();
-    let mut readers = hand.supervisor.feed.watch();
+    let mut readers = hand.supervisor.writer.outlets().feed.watch();
     readers.mark_unchanged();
     assert_eq!(
         hand.take(heard(Vec::new(), checkpoint(1, 7))),
@@ -552,10 +567,25 @@ fn waited(wait: &mut WaitingForEnd) -> String {
     }
 }
 
+struct OpenCount {
+    found: usize,
+    answer: oneshot::Sender<usize>,
+}
+
+impl StateRead for OpenCount {
+    fn look(&mut self, view: StateView<'_>) {
+        self.found = view.state.open_approvals().len();
+    }
+
+    fn answer(self: Box<Self>) {
+        _ = self.answer.send(self.found);
+    }
+}
+
 /// How many asks are open, as a caller sees it.
 fn count_open() -> (SupervisorCommand, oneshot::Receiver<usize>) {
     let (answer, wait) = oneshot::channel();
-    let read = move |view: StateView<'_>| _ = answer.send(view.state.open_approvals().len());
+    let read = OpenCount { found: 0, answer };
     (SupervisorCommand::Read(Box::new(read)), wait)
 }
 
@@ -664,10 +694,17 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
     hand.turn([state]);
     assert!(of_state.try_recv().is_err());
     // Who calls can still be found out, so that the record can be rescued.
-    let directory = hand.supervisor.directory.read();
+    let directory = hand.supervisor.writer.outlets().directory.read();
     assert!(directory.find_agent(&id()).is_some());
     drop(directory);
-    let outage = hand.supervisor.outage.borrow().clone().unwrap();
+    let outage = hand
+        .supervisor
+        .writer
+        .outlets()
+        .outage
+        .borrow()
+        .clone()
+        .unwrap();
     assert_eq!((outage.lost, outage.unreadable), (true, true));
 }
 
@@ -676,7 +713,9 @@ fn what_a_lost_record_holds_and_nobody_was_told_is_shown_to_nobody() {
 async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
     let mut hand = Hand::with_agent();
     hand.take(ask(own(1, "7"), vec![prompt()], checkpoint(1, 7)));
-    hand.supervisor.board = Arc::default();
+    let mut posted = hand.supervisor.writer.outlets().board.new_agents().await;
+    let (agent, duties) = posted.first_mut().unwrap();
+    duties.mark_unchanged();
     let started = Input::HostStarted {
         version: "test".to_owned(),
         pid: 1,
@@ -684,10 +723,9 @@ async fn an_adopted_agent_is_on_the_board_of_the_next_host() {
     };
     let appended = hand.turn([SupervisorCommand::Input(started, None)]);
     assert_eq!(appended, [(vec!["host.started"], Vec::new())]);
-    let arrivals = hand.supervisor.board.new_agents().await;
-    let owed: Vec<_> = arrivals
-        .iter()
-        .map(|(agent, owed)| (agent.clone(), owed.borrow().to_vec()))
-        .collect();
-    assert_eq!(owed, [(id(), hand.supervisor.state.duties_of(&id()))]);
+    assert!(duties.has_changed().unwrap());
+    assert_eq!(
+        (agent.clone(), duties.borrow().to_vec()),
+        (id(), hand.supervisor.state.duties_of(&id()))
+    );
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use countersign_protocol::{
-    BacktestResult, BacktestRuleParams, HostApproval, Reason, RuleSuggestions, method,
+    BacktestResult, BacktestRuleParams, CatalogRow, HostAgent, HostApproval, Reason,
+    RuleSuggestions, StopAllResult, method,
 };
 
 use crate::decision_guard::{ActOrigin, GuardDecision, GuardEvent};
@@ -17,53 +18,19 @@ use crate::render::{approvals, escape};
 
 use super::{lists, rules, say, terminals, transcripts};
 
+type ReplyOutcome = Result<Vec<Effect>, CallFailure>;
+
 pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult) -> Vec<Effect> {
     let outcome = match tag {
-        ReplyTag::Resolved { id } => {
-            clear_sending(model, &id);
-            parse_result::<method::ResolveApproval>(result).map(|row| settle(model, &id, &row))
-        }
-        ReplyTag::ResolvedMany => {
-            model.ask.sending = None;
-            parse_result::<method::ResolveApprovals>(result)
-                .map(|answered| settle_many(model, answered.results))
-        }
-        ReplyTag::Answered { id } => {
-            clear_sending(model, &id);
-            parse_result::<method::AnswerQuestion>(result).map(|row| {
-                model.inbox.remove_settled(&id);
-                lists::follow_selection(model);
-                say(model, format!("{} answered", approvals::short_id(&row.id)))
-            })
-        }
+        ReplyTag::Resolved { id } => take_resolved(model, &id, result),
+        ReplyTag::ResolvedMany => take_resolved_many(model, result),
+        ReplyTag::Answered { id } => take_answered(model, &id, result),
         ReplyTag::Suggested { id, option } => parse_result::<method::SuggestRules>(result)
             .map(|found| offer_rules(model, &id, option, found)),
-        ReplyTag::Backtested { id, rule } => {
-            parse_result::<method::BacktestRule>(result).map(|tested| {
-                if model.inbox.selected_id() == Some(&id)
-                    && let Some(PendingAllow::Remember { form, .. }) = &mut model.ask.pending
-                {
-                    for offer in form
-                        .offers
-                        .iter_mut()
-                        .filter(|offer| offer.candidate.rule == rule)
-                    {
-                        offer.backtest = Some(tested.clone());
-                    }
-                }
-                Vec::new()
-            })
+        ReplyTag::Backtested { id, rule } => take_backtest(model, &id, &rule, result),
+        ReplyTag::Approval => {
+            parse_result::<method::Approval>(result).map(|row| show_ask(model, row))
         }
-        ReplyTag::Approval => parse_result::<method::Approval>(result).map(|row| {
-            model.loading.remove(&format!("ask {}", row.id));
-            // Never brief: this was asked for by its id.
-            let row = HostApproval {
-                brief: false,
-                ..row
-            };
-            model.inbox.update_item(InboxItem::ask(row));
-            Vec::new()
-        }),
         ReplyTag::AgentRow => {
             parse_result::<method::Agent>(result).map(|row| update_agents(model, vec![row]))
         }
@@ -74,55 +41,21 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
             update_agents(model, vec![row]);
             say(model, done)
         }),
-        ReplyTag::Spawned => parse_result::<method::SpawnAgent>(result).map(|row| {
-            let text = format!("started {}", escape::line(&row.name));
-            model.selected_agent = Some(row.id.clone());
-            model.agent_cursor = Some(row.id.clone());
-            update_agents(model, vec![row]);
-            say(model, text)
-        }),
-        ReplyTag::Catalog => parse_result::<method::Catalog>(result).map(|rows| {
-            model.overlay = Some(Overlay::List {
-                purpose: ListPurpose::Agent,
-                title: "start".to_owned(),
-                choices: catalog_choices(&rows),
-                selected: 0,
-            });
-            Vec::new()
-        }),
+        ReplyTag::Spawned => {
+            parse_result::<method::SpawnAgent>(result).map(|row| select_spawned(model, row))
+        }
+        ReplyTag::Catalog => {
+            parse_result::<method::Catalog>(result).map(|rows| offer_catalog(model, &rows))
+        }
         ReplyTag::Status => parse_result::<method::Status>(result).map(|status| {
             model.host.update_status(status);
             Vec::new()
         }),
-        ReplyTag::StoppedAll => parse_result::<method::StopAll>(result).map(|stopped| {
-            let text = format!(
-                "denied {} asks, interrupted {} agents",
-                stopped.denied, stopped.interrupted
-            );
-            say(model, text)
-        }),
-        ReplyTag::Diff { agent } => {
-            model.loading.remove(&format!("diff {agent}"));
-            let parsed = parse_result::<method::AgentChanges>(result);
-            // Also after a failure, so that it is not asked for again and again.
-            let review = model.reviews.entry(agent).or_default();
-            parsed.map(|diff| {
-                review.diff = Some(diff);
-                Vec::new()
-            })
+        ReplyTag::StoppedAll => {
+            parse_result::<method::StopAll>(result).map(|stopped| say_stopped(model, &stopped))
         }
-        ReplyTag::Terminals { agent } => match result {
-            Err(failure) => Ok(terminals::record_failure(model, &agent, &failure)),
-            result => {
-                model.loading.remove(&format!("terminals {agent}"));
-                parse_result::<method::Terminals>(result).map(|rows| {
-                    if let Some(terminals) = model.terminals.get_mut(&agent) {
-                        terminals.replace_rows(rows);
-                    }
-                    Vec::new()
-                })
-            }
-        },
+        ReplyTag::Diff { agent } => take_diff(model, agent, result),
+        ReplyTag::Terminals { agent } => take_terminals(model, &agent, result),
         ReplyTag::TerminalOutput {
             agent,
             terminal,
@@ -132,23 +65,8 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
             result => parse_result::<method::TerminalOutput>(result)
                 .map(|piece| terminals::take_output(model, &agent, &terminal, after, &piece)),
         },
-        ReplyTag::FeedPage => {
-            model.loading.remove("feed");
-            model.feed.is_loaded = true;
-            parse_result::<method::Events>(result).map(|page| {
-                model.feed.append_page(page);
-                Vec::new()
-            })
-        }
-        ReplyTag::Rules => {
-            model.loading.remove("rules");
-            let parsed = parse_result::<method::Rules>(result);
-            model.rules.get_or_insert_default();
-            parsed.map(|found| {
-                model.rules = Some(found);
-                Vec::new()
-            })
-        }
+        ReplyTag::FeedPage => take_feed_page(model, result),
+        ReplyTag::Rules => take_rules(model, result),
         ReplyTag::RulesChecked { command } => {
             parse_result::<method::CheckRules>(result).map(|checked| {
                 model.tried = Some((command, checked.verdict));
@@ -158,56 +76,164 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
         ReplyTag::RuleTested { rule } => parse_result::<method::BacktestRule>(result)
             .map(|tested| ask_to_add(model, rule, &tested)),
         ReplyTag::RuleAdded => parse_result::<method::AddRule>(result).map(|added| {
-            let text = format!(
-                "saved {}; it settled {} open asks",
-                escape::line(&added.grant.rule),
-                added.settled
+            let rule = escape::line(&added.grant.rule);
+            say(
+                model,
+                format!("saved {rule}; it settled {} open asks", added.settled),
             );
-            say(model, text);
             rules::read(model)
         }),
         ReplyTag::RuleRemoved => parse_result::<method::RemoveRule>(result).map(|grant| {
             say(model, format!("revoked {}", escape::line(&grant.rule)));
             rules::read(model)
         }),
-        ReplyTag::TranscriptEnd { agent } => {
-            model.loading.remove(&format!("transcript {agent}"));
-            parse_result::<method::Transcript>(result).map(|page| {
-                model
-                    .transcripts
-                    .entry(agent)
-                    .or_default()
-                    .append_page(page);
-                model.drop_old_transcripts();
-                Vec::new()
-            })
-        }
-        ReplyTag::TranscriptNext { agent } => {
-            model.loading.remove(&format!("next {agent}"));
-            let is_wanted = model.loading.remove(&format!("again {agent}"));
-            parse_result::<method::Transcript>(result).map(|page| {
-                let has_more = page.more || is_wanted;
-                if let Some(transcript) = model.transcripts.get_mut(&agent) {
-                    transcript.append_page(page);
-                }
-                if has_more {
-                    transcripts::read_next(model, &agent)
-                } else {
-                    Vec::new()
-                }
-            })
-        }
-        ReplyTag::TranscriptBefore { agent } => {
-            model.loading.remove(&format!("before {agent}"));
-            parse_result::<method::Transcript>(result).map(|page| {
-                if let Some(transcript) = model.transcripts.get_mut(&agent) {
-                    transcript.prepend_page(page);
-                }
-                Vec::new()
-            })
-        }
+        ReplyTag::TranscriptEnd { agent } => take_transcript_end(model, agent, result),
+        ReplyTag::TranscriptNext { agent } => take_transcript_next(model, &agent, result),
+        ReplyTag::TranscriptBefore { agent } => take_transcript_before(model, &agent, result),
     };
     outcome.unwrap_or_else(|failure| show_failure(model, &failure))
+}
+
+fn take_resolved(model: &mut Model, id: &str, result: CallResult) -> ReplyOutcome {
+    clear_sending(model, id);
+    parse_result::<method::ResolveApproval>(result).map(|row| settle(model, id, &row))
+}
+
+fn take_resolved_many(model: &mut Model, result: CallResult) -> ReplyOutcome {
+    model.ask.sending = None;
+    parse_result::<method::ResolveApprovals>(result)
+        .map(|answered| settle_many(model, answered.results))
+}
+
+fn take_answered(model: &mut Model, id: &str, result: CallResult) -> ReplyOutcome {
+    clear_sending(model, id);
+    let row = parse_result::<method::AnswerQuestion>(result)?;
+    model.inbox.remove_settled(id);
+    lists::follow_selection(model);
+    Ok(say(
+        model,
+        format!("{} answered", approvals::short_id(&row.id)),
+    ))
+}
+
+/// Shows what a rule would have done beside the rule, if the person still looks at that ask.
+fn take_backtest(model: &mut Model, id: &str, rule: &str, result: CallResult) -> ReplyOutcome {
+    let tested = parse_result::<method::BacktestRule>(result)?;
+    if model.inbox.selected_id() == Some(id)
+        && let Some(PendingAllow::Remember { form, .. }) = &mut model.ask.pending
+    {
+        let offers = form.offers.iter_mut();
+        for offer in offers.filter(|offer| offer.candidate.rule == rule) {
+            offer.backtest = Some(tested.clone());
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn show_ask(model: &mut Model, row: HostApproval) -> Vec<Effect> {
+    model.loading.remove(&format!("ask {}", row.id));
+    // Never brief: this was asked for by its id.
+    let row = HostApproval {
+        brief: false,
+        ..row
+    };
+    model.inbox.update_item(InboxItem::ask(row));
+    Vec::new()
+}
+
+fn select_spawned(model: &mut Model, row: HostAgent) -> Vec<Effect> {
+    let text = format!("started {}", escape::line(&row.name));
+    model.selected_agent = Some(row.id.clone());
+    model.agent_cursor = Some(row.id.clone());
+    update_agents(model, vec![row]);
+    say(model, text)
+}
+
+fn offer_catalog(model: &mut Model, rows: &[CatalogRow]) -> Vec<Effect> {
+    model.overlay = Some(Overlay::List {
+        purpose: ListPurpose::Agent,
+        title: "start".to_owned(),
+        choices: catalog_choices(rows),
+        selected: 0,
+    });
+    Vec::new()
+}
+
+fn say_stopped(model: &mut Model, stopped: &StopAllResult) -> Vec<Effect> {
+    let text = format!(
+        "denied {} asks, interrupted {} agents",
+        stopped.denied, stopped.interrupted
+    );
+    say(model, text)
+}
+
+fn take_diff(model: &mut Model, agent: String, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("diff {agent}"));
+    // Also after a failure, so that it is not asked for again and again.
+    let review = model.reviews.entry(agent).or_default();
+    review.diff = Some(parse_result::<method::AgentChanges>(result)?);
+    Ok(Vec::new())
+}
+
+fn take_terminals(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
+    if let Err(failure) = result {
+        return Ok(terminals::record_failure(model, agent, &failure));
+    }
+    model.loading.remove(&format!("terminals {agent}"));
+    let rows = parse_result::<method::Terminals>(result)?;
+    if let Some(terminals) = model.terminals.get_mut(agent) {
+        terminals.replace_rows(rows);
+    }
+    Ok(Vec::new())
+}
+
+fn take_feed_page(model: &mut Model, result: CallResult) -> ReplyOutcome {
+    model.loading.remove("feed");
+    model.feed.is_loaded = true;
+    model
+        .feed
+        .append_page(parse_result::<method::Events>(result)?);
+    Ok(Vec::new())
+}
+
+fn take_rules(model: &mut Model, result: CallResult) -> ReplyOutcome {
+    model.loading.remove("rules");
+    // Also after a failure, so that they are not asked for again and again.
+    model.rules.get_or_insert_default();
+    model.rules = Some(parse_result::<method::Rules>(result)?);
+    Ok(Vec::new())
+}
+
+fn take_transcript_end(model: &mut Model, agent: String, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("transcript {agent}"));
+    let page = parse_result::<method::Transcript>(result)?;
+    let transcript = model.transcripts.entry(agent).or_default();
+    transcript.append_page(page);
+    model.drop_old_transcripts();
+    Ok(Vec::new())
+}
+
+fn take_transcript_next(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("next {agent}"));
+    let is_wanted = model.loading.remove(&format!("again {agent}"));
+    let page = parse_result::<method::Transcript>(result)?;
+    let has_more = page.more || is_wanted;
+    if let Some(transcript) = model.transcripts.get_mut(agent) {
+        transcript.append_page(page);
+    }
+    if has_more {
+        return Ok(transcripts::read_next(model, agent));
+    }
+    Ok(Vec::new())
+}
+
+fn take_transcript_before(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("before {agent}"));
+    let page = parse_result::<method::Transcript>(result)?;
+    if let Some(transcript) = model.transcripts.get_mut(agent) {
+        transcript.prepend_page(page);
+    }
+    Ok(Vec::new())
 }
 
 fn clear_sending(model: &mut Model, id: &str) {
@@ -277,7 +303,7 @@ fn settle_many(model: &mut Model, results: Vec<countersign_protocol::AnswerResul
     say(model, text)
 }
 
-fn update_agents(model: &mut Model, rows: Vec<countersign_protocol::HostAgent>) -> Vec<Effect> {
+fn update_agents(model: &mut Model, rows: Vec<HostAgent>) -> Vec<Effect> {
     for row in rows {
         model.host.update_agent(row);
     }

@@ -2,6 +2,7 @@
 //! scripted agents behind a real host.
 
 mod attached;
+mod chained;
 pub(crate) mod client;
 mod commands;
 mod files;

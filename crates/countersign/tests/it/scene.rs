@@ -44,6 +44,17 @@ impl Scene {
         }
     }
 
+    /// In a home that was prepared, with nothing of this process's environment.
+    pub(crate) fn begin_apart(home: TempDir) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().file_name().unwrap().to_string_lossy();
+        Self {
+            mark: format!("{MARK}={mark}"),
+            host: Host::start_apart(home, &[]),
+            folder,
+        }
+    }
+
     /// The folder that its agents work in, as the kernel names it.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()

@@ -1,6 +1,8 @@
-//! Permissions that editor, host wire and REST answer at the same instant: each ends once.
+//! Permissions that editor, command line and REST answer at the same instant: each ends once.
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -11,6 +13,9 @@ use crate::wire::Wire;
 
 const ROUNDS: usize = 200;
 
+/// About what the command line takes until it answers.
+const HEAD_START: Duration = Duration::from_millis(25);
+
 #[tokio::test]
 async fn a_raced_permission_ends_once() {
     let home = tempfile::tempdir().unwrap();
@@ -18,7 +23,6 @@ async fn a_raced_permission_ends_once() {
     std::fs::write(home.path().join("config.toml"), config).unwrap();
     let scene = Scene::begin_in(home, &[]);
     let mut wire = Wire::subscriber(&scene.host).await;
-    let mut resolver = Wire::operator(&scene.host).await;
     let token = scene.host.token();
     let rest = Rest {
         address: &scene.host.address,
@@ -44,6 +48,9 @@ async fn a_raced_permission_ends_once() {
                 return (requests, cancelled, message);
             } else {
                 requests.push(message["id"].as_u64().unwrap());
+                if requests.len() % 2 == 0 {
+                    std::thread::sleep(HEAD_START);
+                }
                 editor.choose_at_once(&message, "allow-once");
             }
         }
@@ -60,12 +67,18 @@ async fn a_raced_permission_ends_once() {
             Some("approval.requested") => {
                 asked += 1;
                 let path = format!("/api/v1/approvals/{id}/resolution");
-                let deny = json!({ "approval_id": id, "resolution": "deny" });
-                let answers = (
-                    resolver.reply("host.resolve_approval", deny),
-                    rest.send("POST", &path, json!({ "resolution": "approve" })),
-                );
-                tokio::join!(answers.0, answers.1);
+                let mut deny = crate::host::command(scene.host.home());
+                deny.args(["deny", &id])
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null());
+                let mut deny = deny.spawn().unwrap();
+                // A program takes a while to start. In every second round the others give it that time.
+                if asked % 2 == 0 {
+                    tokio::time::sleep(HEAD_START).await;
+                }
+                let body = json!({ "resolution": "approve" });
+                rest.send("POST", &path, body).await;
+                deny.wait().unwrap();
             }
             Some("approval.resolved") => assert!(ended.insert(id), "ended twice: {event}"),
             _ => {}
@@ -86,7 +99,8 @@ async fn a_raced_permission_ends_once() {
         .filter_map(|line| line.split(' ').next())
         .collect();
     assert_eq!((lines.len(), answered.len()), (ROUNDS, ROUNDS));
-    let all = resolver
+    let all = Wire::operator(&scene.host)
+        .await
         .ok("host.approvals", json!({ "status": "all", "limit": 1000 }))
         .await;
     let open: Vec<&Value> = all

@@ -1,8 +1,14 @@
 //! Clients that others wrote, as they are: `acpx` and the SDKs of TypeScript and Python. The SDKs check
 //! each line against the protocol's schema.
+//!
+//! Each does the same with every agent: a permission that is allowed and one that is denied in a first session, a
+//! prompt and a cancelled prompt in a second one, and then the first session is loaded.
+
+mod acpx;
+mod real;
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use countersign_testkit::real::AcpClient;
@@ -14,7 +20,7 @@ use crate::managed::{PROGRAM, script};
 use crate::scene::{Scene, asks};
 
 /// The programs of a client, or a line that says why it is left out.
-fn found(client: AcpClient) -> Option<[std::path::PathBuf; 2]> {
+fn found(client: AcpClient) -> Option<[PathBuf; 2]> {
     let found = client.find();
     if found.is_none() {
         let required = std::env::var_os("COUNTERSIGN_AGENTS_REQUIRED").is_some();
@@ -51,109 +57,107 @@ fn ask_script(call: &str) -> String {
     )]))
 }
 
-/// What a client of an SDK is to do.
-fn story(scene: &Scene) -> Value {
-    let arguments = [&["acp"] as &[&str], &scripted(scene)].concat();
-    let prompts = [
-        ask_script("c1"),
-        ask_script("c2"),
-        script(&json!([{ "say": "beside it" }])),
-        script(&json!([{ "say": "working" }, { "sleep_ms": 60_000 }])),
-    ];
-    json!({ "command": PROGRAM, "args": arguments, "cwd": scene.folder(), "prompts": prompts })
+/// What a client is to do, and with which agent.
+struct ClientStory {
+    /// The agent's command line.
+    agent: String,
+    /// Allowed, denied, answered with words, and without an end.
+    prompts: [String; 4],
+    /// Makes the file `begun`, and has no end.
+    running: String,
 }
 
-fn check(output: &Output) {
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    let seen: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{output:?}"));
-    let said: Vec<&str> = seen["said"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let told = said.concat();
-    let expected = "it ranc2 was deniedbeside itworkingloadit ranc2 was denied";
-    assert_eq!(told, expected, "{output:?}");
-    assert_eq!(seen["asked"], json!(["Bash: make all", "Bash: make all"]));
-    assert_eq!(
-        seen["stops"],
-        json!(["end_turn", "end_turn", "end_turn", "cancelled"])
-    );
-    assert_eq!(seen["version"], 1);
-    // What they could not read or did not expect, they say there.
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let is_quiet = !complaints.contains("rror");
-    assert!(is_quiet, "{complaints}");
+impl ClientStory {
+    fn scripted(scene: &Scene) -> Self {
+        let [_, agent] = scripted(scene);
+        let prompts = [
+            ask_script("c1"),
+            ask_script("c2"),
+            script(&json!([{ "say": "beside it" }])),
+            script(&json!([{ "say": "working" }, { "sleep_ms": 60_000 }])),
+        ];
+        Self {
+            agent: agent.to_owned(),
+            prompts,
+            running: script(&json!([{ "run": "touch begun" }, { "sleep_ms": 60_000 }])),
+        }
+    }
+
+    /// For the drivers of the SDKs.
+    fn document(&self, scene: &Scene) -> Value {
+        let arguments = ["acp", "--command", &self.agent];
+        json!({ "command": PROGRAM, "args": arguments, "cwd": scene.folder(), "prompts": self.prompts })
+    }
+}
+
+/// What a client of an SDK saw.
+struct SeenSession {
+    /// What the agent said, before and after the session was loaded.
+    said: [String; 2],
+    asked: Vec<String>,
+    stops: Vec<String>,
+}
+
+impl SeenSession {
+    fn read(output: &Output) -> Self {
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().last().unwrap_or_default();
+        let seen: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!(seen["version"], 1);
+        // What they could not read or did not expect, they say there.
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(!complaints.contains("rror"), "{complaints}");
+        let texts = |name: &str| -> Vec<String> {
+            let texts = seen[name].as_array().unwrap().iter();
+            texts.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let said = texts("said");
+        let place = said.iter().position(|text| text == "load").unwrap();
+        Self {
+            said: [said[..place].concat(), said[place + 1..].concat()],
+            asked: texts("asked"),
+            stops: texts("stops"),
+        }
+    }
+}
+
+/// Has the client of an SDK do a story; nothing if it is not there.
+fn run_sdk(client: AcpClient, scene: &Scene, story: &ClientStory) -> Option<SeenSession> {
+    let [program_path, library] = found(client)?;
+    let driver = match client {
+        AcpClient::TypeScriptSdk => "sdk.mjs",
+        _ => "sdk.py",
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/editor/strangers");
+    let mut driven = program(scene, &program_path);
+    driven.arg(folder.join(driver));
+    if client == AcpClient::TypeScriptSdk {
+        driven.arg(library);
+    }
+    driven.arg(story.document(scene).to_string());
+    Some(SeenSession::read(&driven.output().unwrap()))
+}
+
+fn check_scripted(client: AcpClient) {
+    let scene = Scene::begin(&[]);
+    let Some(seen) = run_sdk(client, &scene, &ClientStory::scripted(&scene)) else {
+        return;
+    };
+    let [before, after] = &seen.said;
+    assert_eq!(before, "it ranc2 was deniedbeside itworking");
+    assert_eq!(after, "it ranc2 was denied");
+    assert_eq!(seen.asked, ["Bash: make all", "Bash: make all"]);
+    let stops = ["end_turn", "end_turn", "end_turn", "cancelled"];
+    assert_eq!(seen.stops, stops);
 }
 
 #[test]
 fn the_client_of_the_typescript_sdk_runs_a_session() {
-    let Some([node, library]) = found(AcpClient::TypeScriptSdk) else {
-        return;
-    };
-    let scene = Scene::begin(&[]);
-    let driver = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/it/editor/strangers/sdk.mjs"
-    );
-    let mut client = program(&scene, &node);
-    client
-        .arg(driver)
-        .arg(library)
-        .arg(story(&scene).to_string());
-    check(&client.output().unwrap());
+    check_scripted(AcpClient::TypeScriptSdk);
 }
 
 #[test]
 fn the_client_of_the_python_sdk_runs_a_session() {
-    let Some([python, _]) = found(AcpClient::PythonSdk) else {
-        return;
-    };
-    let scene = Scene::begin(&[]);
-    let driver = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/it/editor/strangers/sdk.py"
-    );
-    let mut client = program(&scene, &python);
-    client.arg(driver).arg(story(&scene).to_string());
-    check(&client.output().unwrap());
-}
-
-/// What `acpx` printed, and its exit code.
-fn acpx(scene: &Scene, programs: &[std::path::PathBuf; 2], policy: &str) -> (Option<i32>, String) {
-    let home = tempfile::tempdir().unwrap();
-    let [flag, line] = scripted(scene);
-    let agent = format!("'{PROGRAM}' acp {flag} \"{line}\"");
-    let mut client = program(scene, &programs[0]);
-    client
-        .arg(&programs[1])
-        .args([policy, "--timeout", "60", "--agent", &agent, "exec"])
-        .arg(ask_script("c1"))
-        .env("HOME", home.path());
-    let output = client.output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&text).into_owned(),
-    )
-}
-
-#[test]
-fn acpx_allows_only_where_automatic_answers_are_trusted_and_denies_everywhere() {
-    let Some(programs) = found(AcpClient::Acpx) else {
-        return;
-    };
-    let home = tempfile::tempdir().unwrap();
-    let config = "[editor]\nautomatic = \"allow\"\n";
-    std::fs::write(home.path().join("config.toml"), config).unwrap();
-    let scene = Scene::begin_in(home, &[]);
-    let (code, text) = acpx(&scene, &programs, "--approve-all");
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("it ran"), "{text}");
-    let (code, text) = acpx(&scene, &programs, "--deny-all");
-    assert_eq!(code, Some(5), "{text}");
-    assert!(text.contains("c1 was denied"), "{text}");
+    check_scripted(AcpClient::PythonSdk);
 }

@@ -1,15 +1,17 @@
 //! The load client: puts load on a host and reports what it measured.
 //!
-//! The scenarios of [`suite`] need nothing but the URL of a host. `hosts`, `hook`, `agents` and `suite::run_all` start
+//! The scenarios of [`suite`] need nothing but the URL of a host. `hosts`, `hook`, `agents`, `editor` and `suite::run_all` start
 //! hosts of their own.
 
 mod approvals;
 mod broadcast;
+mod flush;
 mod hosts;
 mod measure;
 mod seen;
 
 pub mod agents;
+pub mod editor;
 pub mod hook;
 pub mod report;
 pub mod suite;

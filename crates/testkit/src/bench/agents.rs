@@ -7,7 +7,6 @@
 
 mod crew;
 mod flood;
-mod flush;
 mod hop;
 mod ledger;
 mod runners;
@@ -19,12 +18,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Target;
+use super::flush::Flushes;
 use super::hosts::{MeasuredHost, Store};
 use super::measure::{to_megabytes, to_ms, to_number};
 use super::report::{Metric, Report, Row, plural};
 
 use crew::Crew;
-use flush::Flushes;
 pub use hop::{ask_lines, hop};
 use ledger::Ledger;
 

@@ -29,6 +29,8 @@ pub enum Metric {
     FlushP50Ms,
     /// The median beyond one such flush.
     OverFlushMs,
+    /// The median beyond when another screen had it.
+    OverScreenMs,
     /// The median beyond that of a pipe without a runner.
     OverPipeUs,
     /// Server CPU microseconds for each round trip or delivery.
@@ -41,9 +43,9 @@ pub enum Metric {
     RssPeakMb,
     /// What each agent added to the host's memory.
     RssEachMb,
-    /// Memory of a runner that it shares with no other process, at most.
+    /// Memory of a process that it shares with no other, at most.
     PrivateMb,
-    /// Asks that were answered as the rules say.
+    /// Asks that were answered as expected.
     Asks,
     UpdatesPerS,
     /// Rows in which all of them are stored.

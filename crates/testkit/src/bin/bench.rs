@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::Report;
 use countersign_testkit::bench::suite::{AllOptions, Scenario, run, run_all};
-use countersign_testkit::bench::{Target, agents, hook, serve_from_memory, verdicts};
+use countersign_testkit::bench::{Target, agents, editor, hook, serve_from_memory, verdicts};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -57,6 +57,15 @@ enum Command {
         /// The built binary
         #[arg(long, default_value = "target/release/countersign")]
         countersign: PathBuf,
+    },
+    /// Measure `countersign acp`: its start, how soon an editor has updates and asks, and its memory
+    Editor {
+        /// The built binary
+        #[arg(long, default_value = "target/release/countersign")]
+        countersign: PathBuf,
+        /// Write the report there as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
     },
     /// Ask, and note how long each answer took: the agent of `hop`
     #[command(hide = true)]
@@ -125,6 +134,9 @@ fn measure(command: Command) -> Result<()> {
             (report, None)
         }
         Command::Hop { countersign } => (runtime(1)?.block_on(agents::hop(&countersign))?, None),
+        Command::Editor { countersign, json } => {
+            (runtime(2)?.block_on(editor::run(&countersign))?, json)
+        }
         Command::Hook { countersign } => (runtime(1)?.block_on(hook::run(&countersign))?, None),
         Command::ServeMemory { home, listen } => {
             return runtime(2)?.block_on(serve_from_memory(&home, listen));

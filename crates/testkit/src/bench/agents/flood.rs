@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::crew::Crew;
-use super::flush::Flushes;
 use super::ledger::Ledger;
 use super::{many, set_latency};
+use crate::bench::flush::Flushes;
 use crate::bench::measure::to_number;
 use crate::bench::report::{Metric, Row};
 

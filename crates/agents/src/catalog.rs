@@ -162,7 +162,8 @@ const ALL: &[KnownAgent] = &[
             state_folder(".local/share/opencode"),
             state_folder(".local/state/opencode"),
         ],
-        model: &[],
+        // Where it learns which models there are, and its own provider. Other providers are the person's choice.
+        model: &["models.dev", "opencode.ai", "api.opencode.ai"],
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },

@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use crate::runner::ConnectTarget;
+use crate::runner::HeldTarget;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign_core::Json;
@@ -396,8 +396,8 @@ pub enum ClientRequest {
     Kill { terminal: String },
     /// A terminal is no longer needed.
     Release { terminal: String },
-    /// Let the connections through that wait at the runner.
-    Connect { hold: u64, target: ConnectTarget },
+    /// Let through what the sandbox holds at the runner.
+    ReleaseHold { hold: u64, target: HeldTarget },
 }
 
 /// What the host did for an agent.

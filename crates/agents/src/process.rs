@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use countersign_sandbox::{ConfinementPlan, NetworkEntry};
+use countersign_sandbox::{ConfinementPlan, InheritedEntries, NetworkEntry};
 use rustix::process::Signal;
 
 use crate::child::ChildHandle;
+use crate::runner::OpenHolder;
 use crate::spawn_hooks;
 use crate::stream::{FdReader, FdWriter};
 use crate::tree::ProcessTree;
@@ -39,6 +40,8 @@ pub(crate) struct LaunchSpec<'a> {
     pub(crate) confinement: Option<ConfinementPlan>,
     /// Where the listener of its network is sent to, if it gets one.
     pub(crate) network: Option<Arc<OwnedFd>>,
+    /// Who is told of its opens outside of its roots.
+    pub(crate) opens: Option<Arc<OpenHolder>>,
 }
 
 /// The ends of a child's pipes that are ours.
@@ -92,7 +95,10 @@ fn start(spec: &LaunchSpec<'_>) -> io::Result<(ChildPipes, Arc<ChildHandle>)> {
 
 fn build(spec: &LaunchSpec<'_>) -> io::Result<Command> {
     let mut command = command(spec.confinement.as_ref(), &spec.program, &spec.args, || {
-        Ok(spec.network.clone().map(NetworkSetup::Make))
+        Ok(SandboxSetup {
+            network: spec.network.clone().map(NetworkSetup::Make),
+            notices: attach(spec.opens.as_ref())?,
+        })
     })?;
     command
         .current_dir(&spec.cwd)
@@ -125,12 +131,11 @@ pub(crate) enum NetworkSetup {
 }
 
 impl NetworkSetup {
-    fn apply(self, command: &mut Command) {
-        let descriptors = match self {
+    fn descriptors(self) -> Vec<Arc<OwnedFd>> {
+        match self {
             Self::Make(socket) => vec![socket],
             Self::Join { network, user } => [network].into_iter().chain(user).collect(),
-        };
-        spawn_hooks::keep_open(command, descriptors);
+        }
     }
 
     fn entry(&self) -> NetworkEntry {
@@ -144,29 +149,58 @@ impl NetworkSetup {
     }
 }
 
+/// What a confined program is started with besides its plan.
+#[derive(Debug, Default)]
+pub(crate) struct SandboxSetup {
+    pub(crate) network: Option<NetworkSetup>,
+    /// Through which the listener for its opens is sent.
+    pub(crate) notices: Option<Arc<OwnedFd>>,
+}
+
+impl SandboxSetup {
+    fn entries(&self) -> InheritedEntries {
+        InheritedEntries {
+            network: self.network.as_ref().map(NetworkSetup::entry),
+            notices: self.notices.as_ref().map(AsRawFd::as_raw_fd),
+        }
+    }
+
+    fn apply(self, command: &mut Command) {
+        let network = self.network.map(NetworkSetup::descriptors);
+        let descriptors = network.into_iter().flatten().chain(self.notices);
+        spawn_hooks::keep_open(command, descriptors.collect());
+    }
+}
+
+/// A socket for the listener of one program, if anybody is told of its opens.
+pub(crate) fn attach(opens: Option<&Arc<OpenHolder>>) -> io::Result<Option<Arc<OwnedFd>>> {
+    let socket = opens.map(OpenHolder::attach).transpose()?;
+    Ok(socket.map(Arc::new))
+}
+
 /// A program with its arguments, run by this program in its own place if it is confined.
 pub(crate) fn command(
     confinement: Option<&ConfinementPlan>,
     program: &OsStr,
     args: &[OsString],
-    network: impl FnOnce() -> io::Result<Option<NetworkSetup>>,
+    setup: impl FnOnce() -> io::Result<SandboxSetup>,
 ) -> io::Result<Command> {
     let Some(plan) = confinement else {
         let mut command = Command::new(program);
         command.args(args);
         return Ok(command);
     };
-    let network = if plan.has_proxy() { network()? } else { None };
-    let entry = network.as_ref().map(NetworkSetup::entry);
+    let setup = setup()?;
     let mut command = Command::new(OWN_PROGRAM);
     command
         .arg0(PROGRAM_NAME)
         .args(countersign_sandbox::confined_command(
-            plan, entry, program, args,
+            plan,
+            setup.entries(),
+            program,
+            args,
         )?);
-    if let Some(network) = network {
-        network.apply(&mut command);
-    }
+    setup.apply(&mut command);
     Ok(command)
 }
 

@@ -12,6 +12,8 @@ mod backlog;
 mod exit_report;
 mod folder;
 mod frame;
+mod held_opens;
+mod holds;
 mod host_connection;
 mod hub;
 mod link;
@@ -31,6 +33,8 @@ mod write_queue;
 
 pub use exit_report::{ExitReport, read_exit_report};
 pub use folder::{belongs_to_another_host, clear_orphans, find_orphans, remove_run_files};
+pub(crate) use held_opens::OpenHolder;
+pub use holds::{HeldFile, HeldTarget};
 use hub::Runner;
 pub use link::{
     LaunchRefused, Link, LinkError, LinkEvent, LinkFuture, PendingWrite, RunnerLink, WriteError,

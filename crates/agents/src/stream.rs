@@ -19,6 +19,21 @@ pub(crate) fn register(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Ow
     AsyncFd::with_interest(fd, interest)
 }
 
+/// Waits for what a child sends once, through its end of a socket. `receive` does not wait itself.
+pub(crate) async fn receive_once<T>(
+    from: OwnedFd,
+    receive: impl Fn(&OwnedFd) -> io::Result<T>,
+) -> io::Result<T> {
+    ioctl_fionbio(&from, true)?;
+    let from = register(from, Interest::READABLE)?;
+    loop {
+        let mut ready = from.readable().await?;
+        if let Ok(received) = ready.try_io(|from| receive(from.get_ref())) {
+            return received;
+        }
+    }
+}
+
 /// Where output comes from.
 #[derive(Debug)]
 pub(crate) struct FdReader(AsyncFd<OwnedFd>);

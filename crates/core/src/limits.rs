@@ -729,21 +729,24 @@ pub const EDITOR_CALLS_QUEUED: usize = 64;
 /// take too long.
 pub const SANDBOX_BRANCHES_MAX: usize = 2_000;
 
-/// Places that wait for a word about connections to them, of one agent. Each is an ask; more are refused.
-pub const NETWORK_HOLDS_MAX: usize = 32;
+/// What waits for a word of a host, of one agent: places to connect to, files to write. Each is an ask; more are refused.
+pub const HOLDS_MAX: usize = 32;
 
 /// Connections out of one sandbox at a time, those that wait included. More wait in the queue of the kernel.
 pub const NETWORK_CONNECTIONS_MAX: usize = 256;
 
-/// How long a connection waits for a word. Clients give up after a minute or two; an allow that comes later counts
-/// for the next try.
-pub const NETWORK_HOLD_MS: u64 = 60_000;
+/// Opens that wait at a time, of one agent: many may wait for one answer, and each has a descriptor of the runner.
+/// More are refused.
+pub const HELD_OPENS_MAX: usize = 128;
 
-/// Places that were allowed when nobody waited any more, for one try each.
-pub const NETWORK_PASSES_MAX: usize = 32;
+/// What was allowed when nobody waited any more, for one try each.
+pub const HOLD_PASSES_MAX: usize = 32;
 
-/// Answers about connections that a runner knows, for a host that gives them again.
-pub const NETWORK_ANSWERS_KEPT: usize = 256;
+/// Answers about holds that a runner knows, for a host that gives them again.
+pub const HOLD_ANSWERS_KEPT: usize = 256;
+
+/// The longest that anything may be held by a sandbox. An allow that comes later counts for the next try.
+pub const SANDBOX_HOLD_SECONDS_MAX: u64 = 3600;
 
 /// The head of a request to the proxy, with cookies and tokens.
 pub const NETWORK_HEAD_BYTES_MAX: usize = 32 * 1024;

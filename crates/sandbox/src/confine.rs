@@ -16,6 +16,7 @@ const PROBE: &str = "--probe";
 const ATTEMPT: &str = "--attempt";
 const ATTEMPT_ALL: &str = "--attempt-all";
 const NETWORK: &str = "--network";
+const NOTICES: &str = "--notices";
 const SEPARATOR: &str = "--";
 
 /// Why a program was not run.
@@ -106,11 +107,30 @@ impl NetworkEntry {
     }
 }
 
+/// What a program is started with besides its plan, by descriptors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InheritedEntries {
+    pub network: Option<NetworkEntry>,
+    /// The socket through which the listener for its opens is sent; without one nobody is asked about opens.
+    pub notices: Option<i32>,
+}
+
+impl InheritedEntries {
+    fn to_arguments(self) -> Vec<OsString> {
+        let network = self.network.map(|entry| (NETWORK, entry.to_argument()));
+        let notices = self.notices.map(|socket| (NOTICES, socket.to_string()));
+        let pairs = network.into_iter().chain(notices);
+        pairs
+            .flat_map(|(option, value)| [option.into(), value.into()])
+            .collect()
+    }
+}
+
 /// A program, and the plan that is enforced on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfinedProgram {
     plan: String,
-    network: Option<NetworkEntry>,
+    entries: InheritedEntries,
     program: OsString,
     args: Vec<OsString>,
 }
@@ -139,20 +159,27 @@ impl ConfineStage {
             return given.next()?.into_string().ok().map(Self::Attempt);
         }
         let mut first = first;
-        let mut network = None;
-        if first == NETWORK {
-            network = Some(NetworkEntry::read(given.next()?.to_str()?)?);
+        let is_inside = first == INSIDE;
+        if is_inside {
             first = given.next()?;
         }
-        let is_inside = first == INSIDE;
-        let plan = if is_inside { given.next()? } else { first };
+        let mut entries = InheritedEntries::default();
+        if first == NETWORK {
+            entries.network = Some(NetworkEntry::read(given.next()?.to_str()?)?);
+            first = given.next()?;
+        }
+        if first == NOTICES {
+            entries.notices = Some(given.next()?.to_str()?.parse().ok()?);
+            first = given.next()?;
+        }
+        let plan = first;
         let plan = plan.into_string().ok()?;
         if given.next()? != SEPARATOR {
             return None;
         }
         let program = ConfinedProgram {
             plan,
-            network,
+            entries,
             program: given.next()?,
             args: given.collect(),
         };
@@ -167,15 +194,13 @@ impl ConfineStage {
 /// The arguments with which this program confines another.
 pub fn confined_command(
     plan: &ConfinementPlan,
-    network: Option<NetworkEntry>,
+    entries: InheritedEntries,
     program: &OsStr,
     args: &[OsString],
 ) -> Result<Vec<OsString>, serde_json::Error> {
     let plan = serde_json::to_string(plan)?;
     let mut command: Vec<OsString> = vec![OUTER_COMMAND.into()];
-    if let Some(network) = network {
-        command.extend([NETWORK.into(), network.to_argument().into()]);
-    }
+    command.extend(entries.to_arguments());
     command.extend([plan.into(), SEPARATOR.into()]);
     command.push(program.to_owned());
     command.extend(args.iter().cloned());
@@ -245,7 +270,7 @@ use linux::{enter, finish};
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::os::fd::IntoRawFd as _;
+    use std::os::fd::{AsFd as _, IntoRawFd as _};
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
@@ -254,12 +279,15 @@ mod linux {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::{
-        ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, NetworkEntry, OUTER_COMMAND,
-        PathBuf, SEPARATOR, io,
+        ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, InheritedEntries, NetworkEntry,
+        OUTER_COMMAND, PathBuf, SEPARATOR, io,
     };
     use crate::network::NetworkNamespaces;
     use crate::plan::NetworkAccess;
-    use crate::{bubblewrap, file_rules, mounts, network, syscall_filter, system_calls};
+    use crate::syscall_filter::{self, FilterOptions};
+    use crate::{
+        bubblewrap, descriptor_passing, file_rules, mounts, network, syscall_notices, system_calls,
+    };
 
     pub(super) fn enter(program: ConfinedProgram) -> ConfineError {
         match serde_json::from_str::<ConfinementPlan>(&program.plan) {
@@ -319,15 +347,22 @@ mod linux {
         let cwd = std::env::current_dir().map_err(ConfineError::system("find the folder"))?;
         // The agent is told to end and may take its time; bubblewrap would end at once, and the agent with it.
         system_calls::set_termination(false);
-        let has_network = enter_network(plan, program.network)?;
+        let has_network = enter_network(plan, program.entries.network)?;
         let disk = mounts::MachineDisk;
         let mounts = mounts::list_mounts(plan, &disk);
+        // The network is entered already. The other socket stays open until the filter is made, inside.
+        let inside = InheritedEntries {
+            network: None,
+            ..program.entries
+        };
         let mut command = Command::new(&plan.bubblewrap);
         command
             .args(bubblewrap::arguments(plan, &mounts, &cwd, has_network))
             // Open until bubblewrap has run it.
             .arg(format!("/proc/self/fd/{}", own.into_raw_fd()))
-            .args([OUTER_COMMAND, INSIDE, &program.plan, SEPARATOR])
+            .args([OUTER_COMMAND, INSIDE])
+            .args(inside.to_arguments())
+            .args([&program.plan, SEPARATOR])
             .arg(program.program)
             .args(program.args);
         Ok(command)
@@ -354,8 +389,7 @@ mod linux {
         file_rules::enforce(&plan)?;
         // At level `full` there is a network namespace instead.
         let has_sockets = plan.network == NetworkAccess::Open || plan.level == SandboxLevel::Full;
-        let mut filter = syscall_filter::build(has_sockets);
-        system_calls::install_filter(&mut filter)
+        filter_calls(has_sockets, program.entries.notices)
             .map_err(ConfineError::system("filter system calls"))?;
         system_calls::set_termination(true);
         let mut command = Command::new(&program.program);
@@ -368,6 +402,20 @@ mod linux {
             command.env("TMPDIR", "/tmp");
         }
         Ok(command)
+    }
+
+    /// From here on this process makes only calls that the filter lets through, whether or not anybody listens.
+    fn filter_calls(network: bool, notices: Option<i32>) -> io::Result<()> {
+        let mut filter = syscall_filter::build(FilterOptions {
+            network,
+            notices: notices.is_some(),
+        });
+        let Some(socket) = notices else {
+            return system_calls::install_filter(&mut filter);
+        };
+        let socket = system_calls::take_descriptor(socket)?;
+        let listener = syscall_notices::install_filter(&mut filter)?;
+        descriptor_passing::send(&socket, &[listener.as_fd()])
     }
 
     fn limit_processes(processes: u64) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use countersign_core::event::SandboxLevel;
 
-use crate::confine::{confined_command, probe_arguments};
+use crate::confine::{InheritedEntries, confined_command, probe_arguments};
 use crate::plan::{ConfinementPlan, NetworkAccess};
 
 /// Longer than any machine needs that can start programs at all.
@@ -110,14 +110,20 @@ fn probe_plan(level: SandboxLevel, bubblewrap: &Path) -> ConfinementPlan {
         tmp: None,
         network: NetworkAccess::None,
         domains: Vec::new(),
+        hold_ms: 0,
         processes: 4096,
     }
 }
 
 fn probe(helper: &OsStr, plan: &ConfinementPlan) -> Result<(), String> {
     let args: Vec<OsString> = probe_arguments().map(OsString::from).to_vec();
-    let args = confined_command(plan, None, OsStr::new("/proc/self/exe"), &args)
-        .map_err(|error| error.to_string())?;
+    let args = confined_command(
+        plan,
+        InheritedEntries::default(),
+        OsStr::new("/proc/self/exe"),
+        &args,
+    )
+    .map_err(|error| error.to_string())?;
     let mut child = Command::new(helper)
         .args(args)
         .current_dir("/")

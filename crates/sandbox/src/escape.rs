@@ -4,6 +4,7 @@
 //! reach what is outside. Every attempt is aimed at the scene, and harmless where nothing stops it.
 
 mod files;
+mod held;
 mod hidden;
 mod kernel;
 mod processes;
@@ -30,6 +31,7 @@ pub struct EscapeCase {
 pub fn cases() -> impl Iterator<Item = &'static EscapeCase> {
     [
         files::CASES,
+        held::CASES,
         hidden::CASES,
         processes::CASES,
         sockets::CASES,

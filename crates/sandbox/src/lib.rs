@@ -9,26 +9,44 @@
 
 mod bubblewrap;
 mod confine;
+#[cfg(target_os = "linux")]
+mod descriptor_passing;
 mod detect;
 #[cfg(target_os = "linux")]
 pub mod escape;
 #[cfg(target_os = "linux")]
 mod file_rules;
+#[cfg(target_os = "linux")]
+mod held_open;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod network;
+#[cfg(target_os = "linux")]
+mod open_listener;
 mod plan;
 mod profile;
 mod resolve;
 #[cfg(target_os = "linux")]
 mod syscall_filter;
 #[cfg(target_os = "linux")]
+mod syscall_notices;
+#[cfg(target_os = "linux")]
 mod system_calls;
+#[cfg(target_os = "linux")]
+mod write_boundary;
 
-pub use confine::{ConfineError, ConfineStage, NetworkEntry, confine, confined_command};
+pub use confine::{
+    ConfineError, ConfineStage, InheritedEntries, NetworkEntry, confine, confined_command,
+};
 pub use detect::{MissingLayer, SandboxSupport, detect};
 #[cfg(target_os = "linux")]
+pub use held_open::OpenKind;
+#[cfg(target_os = "linux")]
 pub use network::{AgentNetwork, NetworkNamespaces, PROXY_PORT, receive_network};
+#[cfg(target_os = "linux")]
+pub use open_listener::{HeldCall, OpenListener};
 pub use plan::{ConfinementPlan, NetworkAccess};
-pub use profile::{RepositorySandbox, RequiredLevel, SandboxLimits, SandboxProfile};
+pub use profile::{HoldTime, RepositorySandbox, RequiredLevel, SandboxLimits, SandboxProfile};
 pub use resolve::{ProfilePlaces, ResolveError, resolve};
+#[cfg(target_os = "linux")]
+pub use write_boundary::WriteBoundary;

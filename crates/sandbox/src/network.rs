@@ -2,24 +2,15 @@
 //!
 //! Invariant: whoever enters has no other network; if any step fails the program is not run.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-
+use crate::descriptor_passing;
 use crate::system_calls::{self, NewNamespaces};
 
 /// Where programs in the sandbox find the runner. Nothing else is in their namespace, so the port is free.
 pub const PROXY_PORT: u16 = 3128;
-
-/// Descriptors go with at least one byte.
-const MESSAGE_BYTES: usize = 1;
-const DESCRIPTORS_MAX: usize = 3;
 
 /// Variables by which programs find a proxy.
 const PROXY_VARIABLES: [&str; 6] = [
@@ -58,7 +49,7 @@ pub(crate) fn make(runner: &OwnedFd) -> io::Result<()> {
         .transpose()?;
     let mut descriptors = vec![listener.as_fd(), network.as_fd()];
     descriptors.extend(user.as_ref().map(AsFd::as_fd));
-    send(runner, &descriptors)
+    descriptor_passing::send(runner, &descriptors)
 }
 
 /// Without privileges a network needs a user namespace that owns it.
@@ -86,50 +77,18 @@ pub(crate) fn join(namespaces: &NetworkNamespaces) -> io::Result<()> {
     system_calls::join_descriptor(&namespaces.network)
 }
 
-fn send(to: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other("too many descriptors"));
-    }
-    let message = [0; MESSAGE_BYTES];
-    sendmsg(
-        to,
-        &[IoSlice::new(&message)],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
-}
-
 /// Takes what [`make`] sent, without waiting.
 pub fn receive_network(from: &OwnedFd) -> io::Result<AgentNetwork> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut message = [0; MESSAGE_BYTES];
-    let received = recvmsg(
-        from,
-        &mut [io::IoSliceMut::new(&mut message)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
-    let mut descriptors = control
-        .drain()
-        .filter_map(|sent| match sent {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten();
-    let (listener, network) = (descriptors.next(), descriptors.next());
-    match (listener, network) {
-        (Some(listener), Some(network)) if received.bytes == MESSAGE_BYTES => Ok(AgentNetwork {
+    let mut descriptors = descriptor_passing::receive(from)?.into_iter();
+    match (descriptors.next(), descriptors.next()) {
+        (Some(listener), Some(network)) => Ok(AgentNetwork {
             listener: listener.into(),
             namespaces: NetworkNamespaces {
                 network,
                 user: descriptors.next(),
             },
         }),
-        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 

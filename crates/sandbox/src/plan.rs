@@ -26,6 +26,9 @@ pub struct ConfinementPlan {
     /// Names that are reached without an ask, where the network is a proxy.
     #[serde(default)]
     pub domains: Vec<String>,
+    /// How long what is blocked waits for an answer. Zero: it fails at once and nobody is asked.
+    #[serde(default)]
+    pub hold_ms: u64,
     pub processes: u64,
 }
 

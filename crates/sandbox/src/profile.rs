@@ -1,6 +1,7 @@
 //! Profiles, as people write them in `[sandbox.NAME]`.
 
 use countersign_core::event::SandboxLevel;
+use countersign_core::limits::SANDBOX_HOLD_SECONDS_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::NetworkAccess;
@@ -23,6 +24,8 @@ pub struct SandboxProfile {
     pub domains: Vec<String>,
     /// Folders with Unix sockets that it may connect to.
     pub sockets: Vec<String>,
+    /// How long what is blocked waits for an answer.
+    pub hold: HoldTime,
     pub limits: SandboxLimits,
     /// The least with which anything is started.
     pub require: RequiredLevel,
@@ -40,6 +43,54 @@ impl Default for SandboxLimits {
     fn default() -> Self {
         // Threads count, and a parallel build has hundreds: it only has to stop what multiplies without end.
         Self { processes: 4096 }
+    }
+}
+
+/// How long a connection or a system call waits, written as `90s` or `2m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HoldTime {
+    seconds: u64,
+}
+
+impl HoldTime {
+    pub fn as_millis(self) -> u64 {
+        self.seconds * 1000
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (number, unit) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
+            (Some(number), _) => (number, 1),
+            (_, Some(number)) => (number, 60),
+            _ => return None,
+        };
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number: u64 = number.parse().ok().filter(|_| is_number)?;
+        let seconds = number.checked_mul(unit)?;
+        (seconds <= SANDBOX_HOLD_SECONDS_MAX).then_some(Self { seconds })
+    }
+}
+
+/// Long enough for a person who is at the machine; clients of servers give up after a minute or two.
+impl Default for HoldTime {
+    fn default() -> Self {
+        Self { seconds: 60 }
+    }
+}
+
+impl TryFrom<String> for HoldTime {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| {
+            format!("`{text}` is not a time; write seconds or minutes up to an hour, such as `90s` or `2m`")
+        })
+    }
+}
+
+impl From<HoldTime> for String {
+    fn from(time: HoldTime) -> Self {
+        format!("{}s", time.seconds)
     }
 }
 
@@ -132,6 +183,7 @@ impl Default for SandboxProfile {
             network: NetworkAccess::Open,
             domains: words(&["@model"]),
             sockets: words(&["@host"]),
+            hold: HoldTime::default(),
             limits: SandboxLimits::default(),
             require: RequiredLevel::Full,
         }
@@ -145,6 +197,27 @@ fn words(list: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hold_is_written_in_seconds_or_minutes() {
+        let seconds = |text: &str| HoldTime::parse(text).map(HoldTime::as_millis);
+        assert_eq!(seconds("0s"), Some(0));
+        assert_eq!(seconds("90s"), Some(90_000));
+        assert_eq!(seconds("60m"), Some(3_600_000));
+        for wrong in [
+            "",
+            "s",
+            "60",
+            "1h",
+            "-1s",
+            "+1s",
+            "1.5s",
+            "61m",
+            "99999999999999999999s",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_repository_only_takes() {

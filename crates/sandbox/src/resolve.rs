@@ -111,6 +111,7 @@ pub fn resolve(
             .then(|| places.tmp.clone()),
         network: profile.network,
         domains: resolver.domains(&profile.domains)?,
+        hold_ms: profile.hold.as_millis(),
         processes: profile.limits.processes,
         hide,
         write,

@@ -89,8 +89,35 @@ const TIOCLINUX: u32 = 0x541C;
 const LOCAL_FAMILIES: [c_int; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
 const NETWORK_FAMILIES: [c_int; 2] = [libc::AF_INET, libc::AF_INET6];
 
-/// The filter; `network` says whether there may be sockets to other machines.
-pub(crate) fn build(network: bool) -> Vec<sock_filter> {
+/// What differs between filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FilterOptions {
+    /// Whether there may be sockets to other machines.
+    pub(crate) network: bool,
+    /// Whether somebody is told of opens that can change something.
+    pub(crate) notices: bool,
+}
+
+/// Bits of an open that can change something.
+const WRITE_BITS: c_int = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+/// Calls that open files, and which argument has their flags.
+const OPENS: &[(c_long, u32)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+    (libc::SYS_openat, 2),
+];
+/// Calls that always make something, or whose flags are behind a pointer.
+const NOTICED: &[c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_openat2,
+];
+
+/// The filter.
+pub(crate) fn build(options: FilterOptions) -> Vec<sock_filter> {
     let mut filter = FilterBuilder::default();
     filter.load(ARCHITECTURE_AT);
     filter.skip_if_equal(ARCHITECTURE, 1);
@@ -107,9 +134,18 @@ pub(crate) fn build(network: bool) -> Vec<sock_filter> {
     filter.refuse_call(libc::SYS_clone3, libc::ENOSYS);
     filter.refuse_bits(libc::SYS_clone, 0, NAMESPACE_FLAGS.cast_unsigned());
     filter.refuse_values(libc::SYS_ioctl, 1, &[TIOCSTI, TIOCLINUX]);
-    let more = NETWORK_FAMILIES.iter().filter(|_| network);
+    let more = NETWORK_FAMILIES.iter().filter(|_| options.network);
     let families: Vec<_> = LOCAL_FAMILIES.iter().chain(more).collect();
     filter.allow_values(libc::SYS_socket, 0, &families, libc::EAFNOSUPPORT);
+    if options.notices {
+        for &(call, flags) in OPENS {
+            filter.notice_bits(call, flags, WRITE_BITS.cast_unsigned());
+        }
+        for &call in NOTICED {
+            filter.only_for(call, 1);
+            filter.give(libc::SECCOMP_RET_USER_NOTIF);
+        }
+    }
     filter.give(libc::SECCOMP_RET_ALLOW);
     filter.0
 }
@@ -163,10 +199,20 @@ impl FilterBuilder {
     }
 
     fn refuse_bits(&mut self, call: c_long, argument: u32, bits: u32) {
+        let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+        self.give_for_bits(call, argument, bits, refusal);
+    }
+
+    fn notice_bits(&mut self, call: c_long, argument: u32, bits: u32) {
+        self.give_for_bits(call, argument, bits, libc::SECCOMP_RET_USER_NOTIF);
+    }
+
+    /// Ends with an action for this call, if its argument has one of the bits.
+    fn give_for_bits(&mut self, call: c_long, argument: u32, bits: u32, action: u32) {
         self.only_for(call, 4);
         self.load_argument(argument);
         self.push(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits);
-        self.refuse(libc::EPERM);
+        self.give(action);
         self.load(NUMBER_AT);
     }
 

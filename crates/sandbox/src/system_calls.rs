@@ -1,6 +1,6 @@
 //! System calls that no crate has a safe interface for.
 //!
-//! This is the second module of the project with unsafe code. Invariant: what the kernel is given lives until
+//! With [`syscall_notices`](crate::syscall_notices) this is what the sandbox has of unsafe code. Invariant: what the kernel is given lives until
 //! the call returns.
 
 use std::io;
@@ -243,6 +243,28 @@ pub(crate) fn call_kernel(call: KernelCall) -> io::Result<()> {
 /// Joins a namespace, which is this process's own matter.
 pub(crate) fn join_namespace(namespace: &std::fs::File) -> io::Result<()> {
     join_descriptor(&namespace.try_clone()?.into())
+}
+
+/// Opens a file for writing by a path that other threads may change meanwhile. It ends with a zero.
+#[expect(unsafe_code, reason = "every safe interface copies the path first")]
+pub(crate) fn open_shared(path: &[std::sync::atomic::AtomicU8]) -> io::Result<std::fs::File> {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: the bytes live until the call returns, and may be changed at any time; the last is always zero.
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::O_WRONLY | libc::O_CLOEXEC,
+            0,
+        )
+    };
+    let number = i32::try_from(opened).unwrap_or(-1);
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel opened it just now, so nobody else owns it.
+    Ok(unsafe { std::fs::File::from_raw_fd(number) })
 }
 
 /// Types a byte into a terminal.

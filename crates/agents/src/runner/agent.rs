@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::proxy::NetworkProxy;
 use super::wire::LaunchRequest;
-use super::{Runner, SharedNetwork};
+use super::{OpenHolder, Runner, SharedNetwork};
 use crate::child::ChildHandle;
 use crate::lines::LogSplitter;
 use crate::process::{self, LaunchSpec};
@@ -46,9 +46,14 @@ impl LaunchedAgent {
             env: launch.env,
             tree: &runner.tree,
             network: None,
+            opens: None,
             confinement: launch.confinement.map(|plan| *plan),
         };
         let proxy = prepare_network(&mut spec).map_err(|error| error.to_string())?;
+        let gone = CancellationToken::new();
+        let plan = spec.confinement.as_ref();
+        let hold = Duration::from_millis(plan.map_or(0, |plan| plan.hold_ms));
+        spec.opens = plan.and_then(|plan| OpenHolder::new(runner, plan, gone.clone()));
         let (ends, child) = process::launch(&spec).map_err(|error| error_chain(&error))?;
         // Ours of the child's end: while it is open, nobody hears that the child did not send anything.
         spec.network = None;
@@ -56,12 +61,14 @@ impl LaunchedAgent {
         let domains = spec.confinement.as_ref().map(|plan| plan.domains.clone());
         let agent = Arc::new(Self {
             child,
-            shells: LocalShells::new(runner.tree.clone(), spec.env)
-                .confined_by(spec.confinement, network.clone()),
+            shells: LocalShells::new(runner.tree.clone(), spec.env).confined_by(
+                spec.confinement,
+                network.clone(),
+                spec.opens,
+            ),
             closing: CancellationToken::new(),
         });
         let tasks = runner.tree.tasks();
-        let gone = CancellationToken::new();
         let quiet = CancellationToken::new();
         let closing = agent.closing.clone();
         tasks.spawn(write_queued(
@@ -74,6 +81,7 @@ impl LaunchedAgent {
             let proxy = NetworkProxy {
                 runner: runner.clone(),
                 domains: domains.unwrap_or_default(),
+                hold,
                 network,
             };
             tasks.spawn(proxy.run(from, gone.clone()));

@@ -27,7 +27,7 @@ use countersign_core::event::ProcessKey;
 use countersign_sandbox::ConfinementPlan;
 use tokio::sync::{mpsc, oneshot};
 
-use super::proxy::ConnectTarget;
+use super::holds::HeldTarget;
 use super::wire::{LaunchRequest, ToHost, ToRunner};
 use crate::adapter::{AgentWrite, ProcessExit, WriteId, WriteKind};
 use crate::shells::ShellBackend;
@@ -75,12 +75,12 @@ pub enum LinkEvent {
         /// How long it was.
         bytes: u64,
     },
-    /// Connections to a place wait for a word. May come again for a number that is known.
+    /// Connections or opens wait for a word. May come again for a number that is known.
     Held {
         /// Under which they wait.
         hold: u64,
-        /// Where they would go.
-        target: ConnectTarget,
+        /// What they would reach.
+        target: HeldTarget,
     },
     /// What the agent wrote for its log: a line, or a part of a long one.
     Log(String),
@@ -160,7 +160,7 @@ pub trait RunnerLink: fmt::Debug + Send + Sync {
     /// Whether nobody claimed this id before: then the caller may do what must be done once.
     fn claim(&self, id: WriteId) -> LinkFuture<'_, Result<bool, WriteError>>;
 
-    /// Lets the connections through that wait under this number, or ends them. False if nobody knows the number.
+    /// Lets through what waits under this number, or ends it. False if nobody knows the number.
     fn release(&self, hold: u64, allow: bool) -> LinkFuture<'_, Result<bool, WriteError>>;
 
     /// Ends the agent and everything it started, with this much time before each next step.

@@ -6,7 +6,6 @@
 //!
 //! Invariants: nothing is dialled that neither the plan nor a host allowed; what was judged is what is dialled.
 
-mod holds;
 mod request;
 
 use std::io;
@@ -17,18 +16,18 @@ use std::time::Duration;
 
 use countersign_core::limits::{
     NETWORK_CONNECTIONS_MAX, NETWORK_DIAL_MS, NETWORK_HEAD_BYTES_MAX, NETWORK_HEAD_MS,
-    NETWORK_HOLD_MS, RUNNER_LAUNCH_MS,
+    RUNNER_LAUNCH_MS,
 };
 use countersign_sandbox::{AgentNetwork, NetworkNamespaces, receive_network};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest, copy_bidirectional};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Runner;
-use super::wire::ToHost;
-pub(super) use holds::{HeldConnections, HoldStart};
+use super::holds::{HeldTarget, HoldOutcome};
+use crate::stream::receive_once;
 pub use request::{ConnectHost, ConnectTarget};
 use request::{HttpRequest, Malformed, SOCKS_VERSION};
 
@@ -41,6 +40,8 @@ pub(super) struct NetworkProxy {
     pub(super) runner: Arc<Runner>,
     /// Names that need no ask.
     pub(super) domains: Vec<String>,
+    /// How long a connection waits for a word.
+    pub(super) hold: Duration,
     pub(super) network: SharedNetwork,
 }
 
@@ -49,7 +50,7 @@ impl NetworkProxy {
     pub(super) async fn run(self, from: OwnedFd, gone: CancellationToken) {
         let wait = Duration::from_millis(RUNNER_LAUNCH_MS);
         let received = tokio::select! {
-            received = timeout(wait, receive(from)) => received,
+            received = timeout(wait, receive_once(from, receive_network)) => received,
             () = gone.cancelled() => return,
         };
         let listener = received
@@ -184,34 +185,12 @@ impl NetworkProxy {
 
     /// Waits for a host's word.
     async fn judge(&self, target: &ConnectTarget) -> Result<(), ConnectRefusal> {
-        let answer = {
-            let mut state = self.runner.state();
-            match state.holds.begin(target) {
-                HoldStart::Pass => return Ok(()),
-                HoldStart::Full => return Err(ConnectRefusal::TooMany),
-                HoldStart::Wait(answer, None) => answer,
-                HoldStart::Wait(answer, Some(hold)) => {
-                    let target = target.clone();
-                    state.send_hold(&ToHost::Held { hold, target });
-                    answer
-                }
-            }
-        };
-        match timeout(Duration::from_millis(NETWORK_HOLD_MS), answer).await {
-            Ok(Ok(true)) => Ok(()),
-            Ok(_) => Err(ConnectRefusal::Denied),
-            Err(_) => Err(ConnectRefusal::NotDecided),
-        }
-    }
-}
-
-async fn receive(from: OwnedFd) -> io::Result<AgentNetwork> {
-    rustix::io::ioctl_fionbio(&from, true)?;
-    let from = crate::stream::register(from, Interest::READABLE)?;
-    loop {
-        let mut ready = from.readable().await?;
-        if let Ok(received) = ready.try_io(|from| receive_network(from.get_ref())) {
-            return received;
+        let target = HeldTarget::Connect(target.clone());
+        match self.runner.wait_for_word(target, self.hold).await {
+            HoldOutcome::Allowed => Ok(()),
+            HoldOutcome::Denied => Err(ConnectRefusal::Denied),
+            HoldOutcome::NotDecided => Err(ConnectRefusal::NotDecided),
+            HoldOutcome::TooMany => Err(ConnectRefusal::TooMany),
         }
     }
 }

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::agent::LaunchedAgent;
 use super::backlog::{BacklogBounds, OutputBacklog};
 use super::frame::encode;
-use super::proxy::HeldConnections;
+use super::holds::{HeldRequests, HeldTarget};
 use super::used_ids::UsedIds;
-use super::wire::{ToHost, VERSION, VERSION_OLDEST, VERSION_WITH_HOLDS};
+use super::wire::{ToHost, VERSION, VERSION_OLDEST};
 use super::write_queue::WriteQueue;
 use crate::adapter::ProcessExit;
 
@@ -32,8 +32,8 @@ pub(super) struct RunnerState {
     pub(super) backlog: OutputBacklog,
     pub(super) writes: WriteQueue,
     pub(super) claimed: UsedIds,
-    /// Connections that wait for a host's word.
-    pub(super) holds: HeldConnections,
+    /// What waits for a host's word.
+    pub(super) holds: HeldRequests,
     /// What a launch came to.
     pub(super) launched: Option<Result<ProcessKey, String>>,
     pub(super) agent: Option<Arc<LaunchedAgent>>,
@@ -115,7 +115,7 @@ impl RunnerState {
             backlog: OutputBacklog::new(spill, bounds),
             writes: WriteQueue::default(),
             claimed: UsedIds::default(),
-            holds: HeldConnections::default(),
+            holds: HeldRequests::default(),
             launched: None,
             agent: None,
             stopped: false,
@@ -178,7 +178,7 @@ impl RunnerState {
         };
         self.send_to(joined.number, &hello, &[], None);
         for (hold, target) in self.holds.list() {
-            self.send_hold(&ToHost::Held { hold, target });
+            self.send_hold(hold, target);
         }
         Ok(joined)
     }
@@ -241,11 +241,11 @@ impl RunnerState {
         }
     }
 
-    /// Tells the host of connections that wait. One that does not know of them leaves them waiting.
-    pub(super) fn send_hold(&mut self, head: &ToHost) {
+    /// Tells the host of something that waits. One that does not know of such things leaves it waiting.
+    pub(super) fn send_hold(&mut self, hold: u64, target: HeldTarget) {
         let host = self.host.as_ref();
-        if host.is_some_and(|host| host.version >= VERSION_WITH_HOLDS) {
-            self.send_to_current(head);
+        if host.is_some_and(|host| host.version >= target.first_version()) {
+            self.send_to_current(&ToHost::Held { hold, target });
         }
     }
 

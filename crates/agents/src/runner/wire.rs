@@ -14,18 +14,21 @@ use countersign_core::event::ProcessKey;
 use countersign_sandbox::ConfinementPlan;
 use serde::{Deserialize, Serialize};
 
-use super::proxy::ConnectTarget;
+use super::holds::HeldTarget;
 use crate::adapter::{ProcessExit, WriteId, WriteKind};
 use crate::shells::TerminalSummary;
 
 /// The newest version of the link that is spoken here.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// The first in which people can read terminals.
 pub(super) const VERSION_WITH_READERS: u32 = 2;
 
 /// The first in which connections are held.
 pub(super) const VERSION_WITH_HOLDS: u32 = 3;
+
+/// The first in which opens are held as well.
+pub(super) const VERSION_WITH_HELD_OPENS: u32 = 4;
 
 /// The oldest that is still spoken.
 pub(super) const VERSION_OLDEST: u32 = 1;
@@ -55,7 +58,7 @@ pub(super) enum ToRunner {
     Claim { id: u64, name: WriteId },
     /// A call of the shell backend.
     Shell { id: u64, call: ShellCall },
-    /// What becomes of the connections that wait under this number.
+    /// What becomes of whatever waits under this number.
     Release { id: u64, hold: u64, allow: bool },
     /// End the agent and everything it started, with this much time before each next step. The
     /// runner stays until `Bye`.
@@ -109,10 +112,10 @@ pub(super) enum ToHost {
         id: u64,
         result: Result<ShellReply, ShellFailure>,
     },
-    /// Connections to a place wait. Said again to each host that comes, until one has decided.
+    /// Connections or opens wait. Said again to each host that comes, until one has decided.
     Held {
         hold: u64,
-        target: ConnectTarget,
+        target: HeldTarget,
     },
     /// Whether the number was known.
     Released {

@@ -28,8 +28,8 @@ use super::{
 };
 use crate::adapter::ProcessExit;
 use crate::child::ChildHandle;
-use crate::process::{self, NetworkSetup, find_variable};
-use crate::runner::SharedNetwork;
+use crate::process::{self, NetworkSetup, SandboxSetup, find_variable};
+use crate::runner::{OpenHolder, SharedNetwork};
 use crate::stream::FdReader;
 use crate::tree::{ProcessTree, TreeError};
 
@@ -45,6 +45,8 @@ pub struct LocalShells {
     confinement: Option<ConfinementPlan>,
     /// The network of their agent.
     network: SharedNetwork,
+    /// Who is told of their opens outside of its roots.
+    opens: Option<Arc<OpenHolder>>,
     terminals: Mutex<TerminalTable>,
     /// The newest keys with what they gave. Held while a command is started.
     keys: Mutex<VecDeque<(u64, TerminalId)>>,
@@ -75,6 +77,7 @@ impl LocalShells {
             env,
             confinement: None,
             network: SharedNetwork::default(),
+            opens: None,
             terminals: Mutex::default(),
             keys: Mutex::default(),
         }
@@ -85,10 +88,12 @@ impl LocalShells {
         self,
         confinement: Option<ConfinementPlan>,
         network: SharedNetwork,
+        opens: Option<Arc<OpenHolder>>,
     ) -> Self {
         Self {
             confinement,
             network,
+            opens,
             ..self
         }
     }
@@ -115,6 +120,7 @@ impl LocalShells {
         Some(CommandSandbox {
             plan,
             network: &self.network,
+            opens: self.opens.as_ref(),
         })
     }
 
@@ -283,10 +289,21 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
 struct CommandSandbox<'a> {
     plan: &'a ConfinementPlan,
     network: &'a SharedNetwork,
+    opens: Option<&'a Arc<OpenHolder>>,
 }
 
 impl CommandSandbox<'_> {
+    fn setup(self) -> io::Result<SandboxSetup> {
+        Ok(SandboxSetup {
+            network: self.join_network()?,
+            notices: process::attach(self.opens)?,
+        })
+    }
+
     fn join_network(self) -> io::Result<Option<NetworkSetup>> {
+        if !self.plan.has_proxy() {
+            return Ok(None);
+        }
         let missing = || io::Error::other("the network of the agent's sandbox is not there");
         let made = self.network.get().ok_or_else(missing)?;
         let user = made.user.as_ref().map(OwnedFd::try_clone).transpose()?;
@@ -368,7 +385,7 @@ fn build(
     let shell = find_shell(spec);
     let plan = confinement.map(|confinement| confinement.plan);
     let mut command = process::command(plan, shell.as_os_str(), &args, || {
-        confinement.map_or(Ok(None), CommandSandbox::join_network)
+        confinement.map_or_else(|| Ok(SandboxSetup::default()), CommandSandbox::setup)
     })?;
     command
         .current_dir(&spec.cwd)

@@ -121,6 +121,10 @@ fn plan_text(plan: &ConfinementPlan) -> String {
         NetworkAccess::Proxy => "what rules and people allow",
         NetworkAccess::Open => "open",
     };
+    let outside = match plan.hold_ms / 1000 {
+        0 => "fail at once".to_owned(),
+        seconds => format!("wait {seconds} seconds for an answer"),
+    };
     let list = |what: &str, paths: &[PathBuf]| {
         let rows = paths.iter().map(|path| {
             let there = if path.exists() {
@@ -133,7 +137,7 @@ fn plan_text(plan: &ConfinementPlan) -> String {
         format!("{what}:\n{}", rows.collect::<String>())
     };
     [
-        format!("profile: {level}\nnetwork: {network}\n"),
+        format!("profile: {level}\nnetwork: {network}\nwrites outside: {outside}\n"),
         list("sees", &plan.read),
         list("does not see", &plan.hide),
         list("may change", &plan.write),

@@ -54,6 +54,7 @@ mod rules;
 mod rules_cli;
 mod sandbox;
 mod sandbox_network;
+mod sandbox_opens;
 mod service;
 mod slow_reader;
 mod starter_rules;

@@ -13,11 +13,14 @@ use serde_json::{Value, json};
 use crate::host::{Host, command};
 use crate::managed::{PROGRAM, script};
 use crate::managed_terminals::{allow_all, play};
-use crate::scene::{Scene, told};
+use crate::scene::{Scene, rested, told};
 use crate::wire::Wire;
 
 const CONFINED: (&str, &str) = ("COUNTERSIGN_SANDBOX", "work");
 const NOBODY: u32 = 65534;
+
+/// What is blocked fails at once here, instead of becoming an ask.
+const WITHOUT_HOLDS: &str = "[sandbox.work]\nhold = \"0s\"\n";
 
 /// Everything may run: the kernel is what stops it here.
 const RULES: &str = "allow = [\"Bash\", \"Edit(**)\", \"Read(**)\"]\n";
@@ -41,7 +44,7 @@ fn tried(line: &str) -> String {
 
 #[tokio::test]
 async fn an_agent_and_its_terminals_change_nothing_outside_their_folder() {
-    let scene = begin("");
+    let scene = begin(WITHOUT_HOLDS);
     let outside = elsewhere();
     let victim = outside.path().join("victim");
     std::fs::write(&victim, "as it was").unwrap();
@@ -136,7 +139,7 @@ fn outcomes(said: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
-    let scene = begin("");
+    let scene = begin(WITHOUT_HOLDS);
     let repo = scene.folder().join("repo");
     std::fs::create_dir(&repo).unwrap();
     std::fs::write(repo.join("a"), "one\n").unwrap();
@@ -192,10 +195,61 @@ async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
     scene.end_all(&mut wire).await;
 }
 
+/// A folder in which a file can be made cannot keep one name of it from being made, and some names in `.git` say which
+/// programs git runs. So nothing in it changes, and nobody is asked.
+#[tokio::test]
+async fn git_reads_a_plain_repository_and_changes_nothing_of_it() {
+    let scene = begin("");
+    let repo = scene.folder().join("repo");
+    std::fs::create_dir(&repo).unwrap();
+    std::fs::write(repo.join("a"), "one\n").unwrap();
+    for words in [
+        &["init", "-q", "-b", "main"] as &[&str],
+        &["add", "-A"],
+        &["commit", "-qm", "one"],
+    ] {
+        git(&repo, words);
+    }
+    let commit = "git -c user.name=a -c user.email=a@example.org commit --allow-empty -qm two";
+    let lines = [
+        ("git log -1", "DONE"),
+        ("git status --short", "DONE"),
+        ("git diff", "DONE"),
+        ("echo two > a", "DONE"),
+        (commit, "STOPPED"),
+        ("git branch side", "STOPPED"),
+        ("git config core.fsmonitor touch", "STOPPED"),
+        ("touch .git/hooks/pre-commit", "STOPPED"),
+        ("echo /tmp > .git/commondir", "STOPPED"),
+        ("mkdir .git/worktrees", "STOPPED"),
+        ("mv .git elsewhere", "STOPPED"),
+    ];
+    let steps: Vec<_> = lines
+        .iter()
+        .map(|(line, _)| json!({ "run": tried(line) }))
+        .collect();
+    let mut params = scene.spawn_params("ann", &json!(steps));
+    params["cwd"] = json!(repo);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let id = wire.ok("host.spawn_agent", params).await["id"].take();
+    rested(&mut wire, &id).await;
+    let said = told(&mut wire, &id).await;
+    let expected: Vec<_> = lines.iter().map(|(_, outcome)| *outcome).collect();
+    assert_eq!(outcomes(&said), expected, "{said}");
+    let mut found: Vec<_> = std::fs::read_dir(repo.join(".git"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| ["commondir", "worktrees", "index.lock"].contains(&name.as_str()))
+        .collect();
+    found.sort();
+    assert_eq!(found, Vec::<String>::new());
+    scene.end_all(&mut wire).await;
+}
+
 /// Commands whose text once led the rules to another conclusion than the shell.
 #[tokio::test]
 async fn commands_that_fooled_the_rules_touch_nothing_outside() {
-    let scene = begin("");
+    let scene = begin(WITHOUT_HOLDS);
     let outside = elsewhere();
     let folder = outside.path().display().to_string();
     for name in ["a", "b"] {
@@ -237,7 +291,7 @@ async fn commands_that_fooled_the_rules_touch_nothing_outside() {
 
 #[tokio::test]
 async fn a_repository_hides_more_and_an_explanation_says_what_an_agent_may_do() {
-    let scene = begin("");
+    let scene = begin(WITHOUT_HOLDS);
     let folder = scene.folder();
     std::fs::create_dir_all(folder.join(".countersign")).unwrap();
     std::fs::create_dir(folder.join("secrets")).unwrap();
@@ -266,7 +320,7 @@ async fn a_repository_hides_more_and_an_explanation_says_what_an_agent_may_do() 
         .unwrap();
     assert!(hidden.contains(secrets.to_str().unwrap()), "{text}");
     assert!(
-        text.starts_with("profile: work (full)\nnetwork: open\n"),
+        text.starts_with("profile: work (full)\nnetwork: open\nwrites outside: fail at once\n"),
         "{text}"
     );
     std::fs::write(&file, "write = [\"/\"]\n").unwrap();

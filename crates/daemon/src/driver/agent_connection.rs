@@ -424,7 +424,7 @@ pub(super) struct WriteOutcome {
 
 fn hold_of(open: &OpenRequest) -> Option<u64> {
     match open.want {
-        Some(ClientRequest::Connect { hold, .. }) => Some(hold),
+        Some(ClientRequest::ReleaseHold { hold, .. }) => Some(hold),
         _ => None,
     }
 }

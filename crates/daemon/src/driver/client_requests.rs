@@ -54,8 +54,8 @@ pub(super) enum OpenedRequest {
         file: RequestedFile<WriteTarget>,
         content: String,
     },
-    /// Connections that wait at the runner.
-    Connect,
+    /// What waits at the runner.
+    Hold,
 }
 
 /// See the module.
@@ -128,7 +128,7 @@ impl ClientRequests {
         started: StartedRequest,
         approval: &Approval,
     ) {
-        if let ClientRequest::Connect { hold, .. } = started.want {
+        if let ClientRequest::ReleaseHold { hold, .. } = started.want {
             return self.release_decided(&request, hold, approval).await;
         }
         let line = started.line;
@@ -160,7 +160,7 @@ impl ClientRequests {
         crash::point("request_served");
     }
 
-    /// Tells the runner what was decided about connections. If the link was lost, the next host does.
+    /// Tells the runner what was decided about a hold. If the link was lost, the next host does.
     async fn release_decided(&self, request: &RequestId, hold: u64, approval: &Approval) {
         crash::point("request_allowed");
         let allow = refusal_reason(approval).is_none();
@@ -183,7 +183,7 @@ impl ClientRequests {
         crash::point("request_served");
     }
 
-    /// Ends connections whose asks are over, such as those of a turn that ended.
+    /// Ends holds whose asks are over, such as those of a turn that ended.
     pub(super) fn end_holds(&self) {
         let holds = self.connection.lock().take_holds();
         for hold in holds {
@@ -194,7 +194,7 @@ impl ClientRequests {
     fn end_hold(&self, hold: u64) {
         let link = self.link.clone();
         self.tasks.spawn(async move {
-            // Without the link they end by themselves, or the next host is told of them.
+            // Without the link it ends by itself, or the next host is told of it.
             let _ = link.release(hold, false).await;
         });
     }
@@ -262,7 +262,7 @@ impl ClientRequests {
                 let text = self.read_file(file, line, limit).await;
                 Ok(ServedRequest::certain(text.map(ClientResponse::Text)))
             }
-            OpenedRequest::Connect => Ok(ServedRequest::certain(Ok(ClientResponse::Done))),
+            OpenedRequest::Hold => Ok(ServedRequest::certain(Ok(ClientResponse::Done))),
             OpenedRequest::Write { file, content } => self.write_once(file, content, line).await,
         }
     }
@@ -427,7 +427,7 @@ impl ClientRequests {
             }
             ClientRequest::Read { .. }
             | ClientRequest::Write { .. }
-            | ClientRequest::Connect { .. }
+            | ClientRequest::ReleaseHold { .. }
             | ClientRequest::CreateTerminal { .. } => {
                 let message = "this needs permission first".to_owned();
                 return Err(ClientRequestError::NotPermitted(message));
@@ -443,7 +443,7 @@ impl ClientRequests {
         response: Result<ClientResponse, ClientRequestError>,
     ) {
         if let Some(hold) = self.connection.lock().take_hold(&request.id) {
-            // Only a decision lets a connection through.
+            // Only a decision lets anything through.
             return self.end_hold(hold);
         }
         // An error says that the agent took the request back, and then nobody waits for this.

@@ -194,7 +194,7 @@ impl DutyPerformer {
         }
         if let Some(started) = connection.start_request(&request, &approval.ask.id) {
             // Connections came with no line of the agent, and no answer is written to it.
-            if !matches!(started.want, ClientRequest::Connect { .. }) {
+            if !matches!(started.want, ClientRequest::ReleaseHold { .. }) {
                 let serving = &mut connection.performed.serving;
                 serving.insert(approval.opened, started.line);
             }

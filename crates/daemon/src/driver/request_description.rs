@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use countersign_agents::adapter::{ClientRequest, ClientRequestError, RunRequest};
-use countersign_agents::runner::{ConnectHost, ConnectTarget};
+use countersign_agents::runner::{ConnectHost, ConnectTarget, HeldFile, HeldTarget};
 use countersign_agents::{
     FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
 };
 use countersign_core::limits::{TERMINAL_OUTPUT_BYTES, TERMINAL_OUTPUT_BYTES_MAX};
+use countersign_sandbox::OpenKind;
 use serde_json::json;
 
 use super::client_requests::{OpenedRequest, run_blocking};
@@ -23,6 +24,8 @@ pub(super) struct RequestDescription {
     pub(super) action: String,
     pub(super) tool: &'static str,
     pub(super) input: serde_json::Value,
+    /// What else people should know.
+    pub(super) details: Option<serde_json::Value>,
     /// Digests of what an earlier ask may have allowed already.
     pub(super) covered_by: Vec<String>,
 }
@@ -56,7 +59,10 @@ impl Workspace {
                 self.describe_read(path, line, limit).await
             }
             ClientRequest::Write { path, content } => self.describe_write(path, content).await,
-            ClientRequest::Connect { target, .. } => Ok(describe_connect(&target)),
+            ClientRequest::ReleaseHold { target, .. } => Ok(match target {
+                HeldTarget::Connect(place) => describe_connect(&place),
+                HeldTarget::Open(file) => describe_open(&file),
+            }),
             ClientRequest::Output { .. }
             | ClientRequest::WaitForExit { .. }
             | ClientRequest::Kill { .. }
@@ -79,6 +85,7 @@ impl Workspace {
             action: command,
             tool: "Bash",
             input,
+            details: None,
             covered_by: vec![digest_run(&run, &self.folder)],
             opened: OpenedRequest::Run {
                 run,
@@ -105,6 +112,7 @@ impl Workspace {
             action: format!("Read {real}"),
             tool: "Read",
             input: json!({ "file_path": real }),
+            details: None,
             covered_by: Vec::new(),
             opened: OpenedRequest::Read { file, line, limit },
         })
@@ -137,6 +145,7 @@ impl Workspace {
             action: format!("Write {real}"),
             tool: "Write",
             input: json!({ "file_path": real, "content": content }),
+            details: None,
             covered_by,
             opened: OpenedRequest::Write { file, content },
         })
@@ -159,8 +168,26 @@ fn describe_connect(target: &ConnectTarget) -> RequestDescription {
         action: format!("Connect to {place} (held by the sandbox)"),
         tool: "Network",
         input,
+        details: Some(json!({ "held_by": "sandbox" })),
         covered_by: Vec::new(),
-        opened: OpenedRequest::Connect,
+        opened: OpenedRequest::Hold,
+    }
+}
+
+/// The path is that of a handle which the runner has open already, so nothing is looked up here.
+fn describe_open(file: &HeldFile) -> RequestDescription {
+    let path = &file.path;
+    let action = match file.kind {
+        OpenKind::File => format!("Write {path} (held by the sandbox)"),
+        OpenKind::Folder => format!("Make the folder {path} (held by the sandbox)"),
+    };
+    RequestDescription {
+        action,
+        tool: "Write",
+        input: json!({ "file_path": path }),
+        details: Some(json!({ "held_by": "sandbox", "process": file.command })),
+        covered_by: Vec::new(),
+        opened: OpenedRequest::Hold,
     }
 }
 

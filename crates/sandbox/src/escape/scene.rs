@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::cases;
+use super::held::PERMITTED;
 
 pub(super) const CONTENT: &[u8] = b"as it was\n";
 
@@ -80,8 +82,9 @@ impl SceneKeeper {
         ] {
             fs::create_dir_all(at(name))?;
         }
-        for case in cases() {
-            fs::write(outside.join(case.name), CONTENT)?;
+        let names = cases().map(|case| case.name);
+        for name in names.chain([PERMITTED]) {
+            fs::write(outside.join(name), CONTENT)?;
         }
         let files = [
             "inside/.git/config",
@@ -153,10 +156,9 @@ impl Drop for SceneKeeper {
     }
 }
 
-fn pass_on(file: &fs::File) -> io::Result<i32> {
-    use std::os::fd::AsRawFd as _;
-    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
-    Ok(file.as_raw_fd())
+pub(super) fn pass_on(file: impl AsFd) -> io::Result<i32> {
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+    Ok(file.as_fd().as_raw_fd())
 }
 
 /// Says a word to everyone, until the process ends.

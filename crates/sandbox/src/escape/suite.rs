@@ -5,21 +5,30 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use countersign_core::event::SandboxLevel;
 use serde::{Deserialize, Serialize};
 
-use super::scene::SceneKeeper;
+use super::held::PERMITTED;
+use super::scene::{SceneKeeper, pass_on};
 use super::{EscapeScene, cases};
-use crate::confine::{attempt_all_arguments, attempt_arguments, confined_command};
+use crate::confine::{
+    InheritedEntries, attempt_all_arguments, attempt_arguments, confined_command,
+};
+use crate::open_listener::OpenListener;
 use crate::plan::{ConfinementPlan, NetworkAccess};
+use crate::write_boundary::WriteBoundary;
 
 /// Longer than any attempt takes on a busy machine.
 const ATTEMPT_TIME: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(1);
+const JUDGEMENT_TIME: Duration = Duration::from_millis(10);
 const SCENE_VARIABLE: &str = "COUNTERSIGN_ESCAPE_SCENE";
 
 /// Why the suite could not be run.
@@ -81,10 +90,17 @@ pub fn run_suite(
     let before = describe_files(&scene.outside).map_err(failed("look at the scene"))?;
     let plan = plan(scene, bubblewrap, level);
     let attempts = attempt_all_arguments().map(OsString::from);
-    let arguments = if level == SandboxLevel::Open {
-        attempts.to_vec()
+    let (arguments, judge) = if level == SandboxLevel::Open {
+        (attempts.to_vec(), None)
     } else {
-        confined_command(&plan, None, OsStr::new("/proc/self/exe"), &attempts)?
+        let (judge, notices) = SuiteJudge::start(scene, &plan).map_err(failed("hear of opens"))?;
+        let entries = InheritedEntries {
+            network: None,
+            notices: Some(notices),
+        };
+        let program = OsStr::new("/proc/self/exe");
+        let arguments = confined_command(&plan, entries, program, &attempts)?;
+        (arguments, Some(judge))
     };
     let output = Command::new(helper)
         .args(arguments)
@@ -93,6 +109,7 @@ pub fn run_suite(
         .stdin(Stdio::null())
         .output()
         .map_err(failed("start the sandbox"))?;
+    drop(judge);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(SuiteError::NotEntered(said));
@@ -103,6 +120,52 @@ pub fn run_suite(
         results: serde_json::from_slice(&output.stdout)?,
         changed: list_changes(&before, &after),
     })
+}
+
+/// Answers what is held in the place of a host: allows one file, and nothing else.
+struct SuiteJudge {
+    /// Where the sandbox sends its listener. Nothing comes once it is closed.
+    theirs: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SuiteJudge {
+    /// With the number of the descriptor that the sandbox is started with.
+    fn start(scene: &EscapeScene, plan: &ConfinementPlan) -> io::Result<(Self, i32)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let number = pass_on(&theirs)?;
+        let boundary = Arc::new(WriteBoundary::new(plan));
+        let permitted = scene.outside.join(PERMITTED);
+        let thread = std::thread::spawn(move || {
+            let Ok(listener) = OpenListener::receive(&ours.into(), boundary) else {
+                return;
+            };
+            while let Ok(Some(call)) = listener.next_held() {
+                if Path::new(call.path()) == permitted {
+                    // Whoever changes something meanwhile has the time for it.
+                    std::thread::sleep(JUDGEMENT_TIME);
+                    call.allow();
+                } else {
+                    call.deny();
+                }
+            }
+        });
+        let judge = Self {
+            theirs: Some(theirs),
+            thread: Some(thread),
+        };
+        Ok((judge, number))
+    }
+}
+
+impl Drop for SuiteJudge {
+    fn drop(&mut self) {
+        drop(self.theirs.take());
+        if let Some(thread) = self.thread.take() {
+            // It ends with the last process of the sandbox. A panic of it is an open that failed.
+            drop(thread.join());
+        }
+    }
 }
 
 fn plan(scene: &EscapeScene, bubblewrap: &Path, level: SandboxLevel) -> ConfinementPlan {
@@ -120,6 +183,7 @@ fn plan(scene: &EscapeScene, bubblewrap: &Path, level: SandboxLevel) -> Confinem
         tmp: Some(scene.own_tmp.clone()),
         network: NetworkAccess::None,
         domains: Vec::new(),
+        hold_ms: 1000,
         processes: 4096,
     }
 }

@@ -59,6 +59,7 @@ fn the_usual_profile_names_everything_by_its_path() {
         tmp: Some("/state/runners/1/tmp".into()),
         network: NetworkAccess::Open,
         domains: vec!["api.example.org".to_owned()],
+        hold_ms: 60_000,
         processes: 4096,
     };
     assert_eq!(plan, expected);

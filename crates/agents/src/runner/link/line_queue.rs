@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::LinkEvent;
 use crate::lines::{LineSplitter, OutputLine};
-use crate::runner::ConnectTarget;
+use crate::runner::HeldTarget;
 
 /// What one thing that waits costs besides its bytes.
 const OVERHEAD: usize = 64;
@@ -61,7 +61,7 @@ impl LineQueue {
         self.push(text.len(), QueuedInput::Event(LinkEvent::Log(text)));
     }
 
-    pub(super) fn push_hold(&mut self, hold: u64, target: ConnectTarget) {
+    pub(super) fn push_hold(&mut self, hold: u64, target: HeldTarget) {
         self.push(0, QueuedInput::Event(LinkEvent::Held { hold, target }));
     }
 

@@ -67,9 +67,9 @@ async fn a_host_of_another_version_is_refused_and_displaces_nobody() {
     let mut stranger = Host {
         stream: running.connect().await,
     };
-    let hello = json!({"type": "hello", "oldest": 4, "newest": 9, "heard": 0, "open": []});
+    let hello = json!({"type": "hello", "oldest": 5, "newest": 9, "heard": 0, "open": []});
     stranger.say(hello).await;
-    let words = "the host speaks versions 4 to 9 of the link, and the runner 1 to 3";
+    let words = "the host speaks versions 5 to 9 of the link, and the runner 1 to 4";
     let refused = json!({"type": "refused", "why": words});
     assert_eq!(stranger.hear().await.0, refused);
     let (_, refused) = running.host_at(1, &[]).await;

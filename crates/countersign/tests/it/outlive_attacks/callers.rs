@@ -157,8 +157,8 @@ async fn a_runner_outlives_whatever_it_is_sent() {
             Some(early),
         ),
         (
-            &frame(&hello(4, 9), b""),
-            Some("the host speaks versions 4 to 9 of the link, and the runner 1 to 3"),
+            &frame(&hello(5, 9), b""),
+            Some("the host speaks versions 5 to 9 of the link, and the runner 1 to 4"),
         ),
     ];
     for (bytes, why) in cases {

@@ -3,7 +3,7 @@
 use countersign_agents::adapter::{
     ClientRequest, ClientRequestError, PermissionAnswer, PermissionAsk, RequestId,
 };
-use countersign_agents::runner::ConnectTarget;
+use countersign_agents::runner::HeldTarget;
 use countersign_core::limits::{CLIENT_REQUESTS_MAX, MANAGED_ASK_TIMEOUT_MS};
 use countersign_core::{APPROVE, ApprovalId, AskRequest, DENY, Json, ManagedAsk};
 
@@ -121,14 +121,14 @@ impl OutputReader {
         }
     }
 
-    /// Connections wait at the runner. Those that an earlier host was told of have their ask already.
-    pub(super) async fn handle_hold(&mut self, hold: u64, target: ConnectTarget) {
+    /// Something waits at the runner. What an earlier host was told of has its ask already.
+    pub(super) async fn handle_hold(&mut self, hold: u64, target: HeldTarget) {
         // No id of the agent's own: those are JSON.
-        let id = RequestId(format!("network-{hold}"));
+        let id = RequestId(format!("held-{hold}"));
         if self.parts.connection.lock().has_request(&id) {
             return;
         }
-        let want = ClientRequest::Connect { hold, target };
+        let want = ClientRequest::ReleaseHold { hold, target };
         self.handle_client_request(id, 0, want).await;
     }
 
@@ -147,6 +147,10 @@ impl OutputReader {
         let ask = AskRequest {
             tool: Some(described.tool.to_owned()),
             input: Json::from_value(&described.input).ok(),
+            details: described
+                .details
+                .and_then(|details| Json::from_value(&details).ok())
+                .unwrap_or_default(),
             tool_call: Some(format!("request {}", request.id.0)),
             ..self.ask_request(described.action, own)
         };

@@ -14,6 +14,7 @@ pub mod agents;
 pub mod editor;
 pub mod hook;
 pub mod report;
+pub mod sandbox;
 pub mod suite;
 pub mod verdicts;
 

@@ -9,7 +9,9 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::Report;
 use countersign_testkit::bench::suite::{AllOptions, Scenario, run, run_all};
-use countersign_testkit::bench::{Target, agents, editor, hook, serve_from_memory, verdicts};
+use countersign_testkit::bench::{
+    Target, agents, editor, hook, sandbox, serve_from_memory, verdicts,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -66,6 +68,20 @@ enum Command {
         /// Write the report there as JSON
         #[arg(long)]
         json: Option<PathBuf>,
+    },
+    /// Measure what a sandbox costs, beside the same without
+    Sandbox {
+        /// Write the report there as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+        #[command(flatten)]
+        options: sandbox::SandboxOptions,
+    },
+    /// Measure from inside a sandbox: the agent of `sandbox` runs it
+    #[command(hide = true)]
+    SandboxInner {
+        #[command(subcommand)]
+        what: sandbox::InnerMeasurement,
     },
     /// Ask, and note how long each answer took: the agent of `hop`
     #[command(hide = true)]
@@ -138,6 +154,11 @@ fn measure(command: Command) -> Result<()> {
             (runtime(2)?.block_on(editor::run(&countersign))?, json)
         }
         Command::Hook { countersign } => (runtime(1)?.block_on(hook::run(&countersign))?, None),
+        Command::Sandbox { json, options } => {
+            let running = Box::pin(sandbox::run(&options));
+            (runtime(1)?.block_on(running)?, json)
+        }
+        Command::SandboxInner { what } => return sandbox::measure_inside(&what),
         Command::ServeMemory { home, listen } => {
             return runtime(2)?.block_on(serve_from_memory(&home, listen));
         }

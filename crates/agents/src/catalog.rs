@@ -26,6 +26,9 @@ pub struct KnownAgent {
     pub environment: &'static [&'static str],
     /// Where it keeps its sessions and its login, in the home folder. A sandbox lets it write there.
     pub state: &'static [AgentFolder],
+    /// Files in the home folder that it writes all the time and that say which programs run, with whatever begins
+    /// like them. In a sandbox that fails, without an ask.
+    pub unasked: &'static [&'static str],
     /// Names of the servers that its model is reached at. A sandbox lets it connect there.
     pub model: &'static [&'static str],
     /// How to install it.
@@ -88,6 +91,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CONFIG_DIR",
         ],
         state: CLAUDE_STATE,
+        unasked: &[".claude.json"],
         model: CLAUDE_MODEL,
         install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
@@ -106,6 +110,7 @@ const ALL: &[KnownAgent] = &[
             "CLAUDE_CONFIG_DIR",
         ],
         state: CLAUDE_STATE,
+        unasked: &[".claude.json"],
         model: CLAUDE_MODEL,
         install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
@@ -122,6 +127,7 @@ const ALL: &[KnownAgent] = &[
             path: ".codex",
             settings: &["config.toml", "rules", "AGENTS.md", "prompts"],
         }],
+        unasked: &[],
         model: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
@@ -143,6 +149,7 @@ const ALL: &[KnownAgent] = &[
             path: ".gemini",
             settings: &["settings.json", "extensions", "commands", "GEMINI.md"],
         }],
+        unasked: &[],
         model: &[
             "generativelanguage.googleapis.com",
             "cloudcode-pa.googleapis.com",
@@ -162,6 +169,7 @@ const ALL: &[KnownAgent] = &[
             state_folder(".local/share/opencode"),
             state_folder(".local/state/opencode"),
         ],
+        unasked: &[],
         // Where it learns which models there are, and its own provider. Other providers are the person's choice.
         model: &["models.dev", "opencode.ai", "api.opencode.ai"],
         install: "install it with `npm install -g opencode-ai`",
@@ -178,6 +186,7 @@ const ALL: &[KnownAgent] = &[
             state_folder(".local/share/goose"),
             state_folder(".local/state/goose"),
         ],
+        unasked: &[],
         model: &[],
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
@@ -190,6 +199,7 @@ const ALL: &[KnownAgent] = &[
         package: None,
         environment: &["XDG_CONFIG_HOME"],
         state: &[state_folder(".local/share/defect")],
+        unasked: &[],
         model: &[],
         install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",

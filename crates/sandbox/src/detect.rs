@@ -14,6 +14,7 @@ use crate::plan::{ConfinementPlan, NetworkAccess};
 
 /// Longer than any machine needs that can start programs at all.
 const PROBE_TIME: Duration = Duration::from_secs(10);
+const PROBE_TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 /// As much of what a probe says as a person reads.
 const REASON_BYTES_MAX: u64 = 400;
@@ -40,7 +41,7 @@ pub struct MissingLayer {
 pub fn detect(helper: &OsStr, path: Option<&OsStr>) -> SandboxSupport {
     let bubblewrap = find_bubblewrap(path);
     let full = match &bubblewrap {
-        Some(program) => probe(helper, &probe_plan(SandboxLevel::Full, program)),
+        Some(program) => probe_again(helper, &probe_plan(SandboxLevel::Full, program)),
         None => Err("bubblewrap is not installed".to_owned()),
     };
     let (level, missing) = match full {
@@ -110,8 +111,21 @@ fn probe_plan(level: SandboxLevel, bubblewrap: &Path) -> ConfinementPlan {
         tmp: None,
         network: NetworkAccess::None,
         domains: Vec::new(),
+        unasked: Vec::new(),
         hold_ms: 0,
         processes: 4096,
+    }
+}
+
+/// A socket that is to be covered may be removed before bubblewrap gets to it, and then it fails. That says nothing
+/// of the machine.
+fn probe_again(helper: &OsStr, plan: &ConfinementPlan) -> Result<(), String> {
+    let mut tries = 1;
+    loop {
+        match probe(helper, plan) {
+            Err(_) if tries < PROBE_TRIES => tries += 1,
+            probed => return probed,
+        }
     }
 }
 

@@ -26,6 +26,9 @@ pub struct ConfinementPlan {
     /// Names that are reached without an ask, where the network is a proxy.
     #[serde(default)]
     pub domains: Vec<String>,
+    /// Nobody is asked about writes to paths that begin like these.
+    #[serde(default)]
+    pub unasked: Vec<PathBuf>,
     /// How long what is blocked waits for an answer. Zero: it fails at once and nobody is asked.
     #[serde(default)]
     pub hold_ms: u64,

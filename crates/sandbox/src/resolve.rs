@@ -26,6 +26,8 @@ pub struct ProfilePlaces {
     pub model: Vec<String>,
     /// What the agent itself keeps: `@agent`.
     pub agent: Vec<PathBuf>,
+    /// Files of the agent about which nobody is asked.
+    pub unasked: Vec<PathBuf>,
     /// Files of the host: `@countersign`.
     pub countersign: Vec<PathBuf>,
     /// The folder of the host's socket: `@host`.
@@ -111,6 +113,7 @@ pub fn resolve(
             .then(|| places.tmp.clone()),
         network: profile.network,
         domains: resolver.domains(&profile.domains)?,
+        unasked: places.unasked.clone(),
         hold_ms: profile.hold.as_millis(),
         processes: profile.limits.processes,
         hide,

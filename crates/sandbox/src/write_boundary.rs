@@ -3,6 +3,7 @@
 //! This decides which opens become asks. It is never what stops one: whatever is not held is performed by the
 //! kernel, with the mounts and rules of the sandbox.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use countersign_core::event::SandboxLevel;
@@ -29,6 +30,8 @@ pub(crate) enum PathPlace {
 pub struct WriteBoundary {
     write: Vec<PathBuf>,
     closed: Vec<PathBuf>,
+    /// Beginnings of paths, which need not end with a name.
+    unasked: Vec<PathBuf>,
 }
 
 impl WriteBoundary {
@@ -49,6 +52,7 @@ impl WriteBoundary {
         Self {
             write: with_real_paths(write),
             closed: with_real_paths(closed),
+            unasked: plan.unasked.clone(),
         }
     }
 
@@ -57,11 +61,22 @@ impl WriteBoundary {
         let writable = longest(&self.write, path);
         let closed = longest(&self.closed, path);
         match (writable, closed) {
+            (None, None) if self.is_unasked(path) => PathPlace::Closed,
             (None, None) => PathPlace::Askable,
             (writable, closed) if writable > closed => PathPlace::Writable,
             _ => PathPlace::Closed,
         }
     }
+
+    fn is_unasked(&self, path: &Path) -> bool {
+        let mut beginnings = self.unasked.iter();
+        beginnings.any(|beginning| begins_with(path, beginning))
+    }
+}
+
+fn begins_with(path: &Path, beginning: &Path) -> bool {
+    let [path, beginning] = [path, beginning].map(|path| path.as_os_str().as_bytes());
+    path.starts_with(beginning)
 }
 
 fn longest(roots: &[PathBuf], path: &Path) -> Option<usize> {
@@ -100,6 +115,7 @@ mod tests {
             tmp: Some("/var/lib/run/tmp".into()),
             network: NetworkAccess::None,
             domains: Vec::new(),
+            unasked: vec!["/home/ann/.agent.json".into()],
             hold_ms: 60_000,
             processes: 1,
         };
@@ -112,6 +128,9 @@ mod tests {
             ("/home/ann/.ssh/config", PathPlace::Closed),
             ("/home/ann/.host/x", PathPlace::Closed),
             ("/home/ann/.bashrc", PathPlace::Askable),
+            ("/home/ann/.agent.json", PathPlace::Closed),
+            ("/home/ann/.agent.json.tmp.2.f00", PathPlace::Closed),
+            ("/home/ann/.agent.js", PathPlace::Askable),
             ("/etc/hosts", PathPlace::Askable),
             ("/tmp/x", PathPlace::Writable),
             ("/dev/null", PathPlace::Closed),

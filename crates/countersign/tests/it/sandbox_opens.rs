@@ -293,8 +293,9 @@ async fn a_flood_of_opens_becomes_a_few_asks() {
     let said = told(&mut wire, &id).await;
     assert!(said.contains("ran: 60"), "{said}");
     assert_eq!(outside.list(), ["file"]);
-    let all = wire.ok("host.approvals", json!({ "limit": 100 })).await;
-    let writes = all["approvals"].as_array().unwrap().iter();
+    let params = json!({ "status": "resolved", "agent_id": id });
+    let all = wire.ok("host.approvals", params).await;
+    let writes = all.as_array().unwrap().iter();
     let writes = writes.filter(|ask| ask["tool"] == "Write");
     assert_eq!(writes.count(), 32);
     scene.end_all(&mut wire).await;

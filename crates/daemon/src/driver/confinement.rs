@@ -18,9 +18,8 @@ use countersign_sandbox::{
     resolve,
 };
 
-/// What programs keep for speed, in the home folder.
-const CACHES: [&str; 8] = [
-    ".cache",
+/// What build tools keep for speed, in the home folder.
+const TOOL_CACHES: [&str; 7] = [
     ".cargo/registry",
     ".cargo/git",
     ".npm",
@@ -119,7 +118,9 @@ impl ConfinementRequest {
     ) -> Result<(AgentSandbox, Option<ConfinementPlan>), String> {
         let planned = self.plan(settings)?;
         if planned.1.is_some() {
-            create_folders(&self.agent_places(self.home().as_deref()).0);
+            let home = self.home();
+            create_folders(&self.agent_places(home.as_deref()).0);
+            create_folders(&self.cache_folders(home.as_deref()));
         }
         Ok(planned)
     }
@@ -195,6 +196,7 @@ impl ConfinementRequest {
             caches: self.caches(home.as_deref()),
             model: known_model(&self.options),
             agent,
+            unasked: self.unasked_files(home.as_deref()),
             countersign: settings.host_files.clone(),
             host: settings.socket_folder.clone(),
             host_hidden: settings.runner_sockets.clone(),
@@ -210,14 +212,21 @@ impl ConfinementRequest {
     }
 
     fn caches(&self, home: Option<&Path>) -> Vec<PathBuf> {
-        let usual = home
+        let of_tools = home
             .into_iter()
-            .flat_map(|home| CACHES.map(|path| home.join(path)));
+            .flat_map(|home| TOOL_CACHES.map(|path| home.join(path)));
+        let mut caches = self.cache_folders(home);
+        caches.extend(of_tools);
+        caches
+    }
+
+    /// Where any program may keep what it can make again. Programs make it if it is missing, which they cannot do
+    /// in a sandbox.
+    fn cache_folders(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let usual = home.map(|home| home.join(".cache"));
         let named = self.variable("XDG_CACHE_HOME").map(PathBuf::from);
-        usual
-            .chain(named)
-            .filter(|path| path.is_absolute())
-            .collect()
+        let folders = usual.into_iter().chain(named);
+        folders.filter(|path| path.is_absolute()).collect()
     }
 
     /// What the agent keeps, and what in it may not change.
@@ -236,6 +245,15 @@ impl ConfinementRequest {
             }
         }
         (folders, settings)
+    }
+
+    fn unasked_files(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let known = self.options.agent.as_deref().and_then(catalog::find);
+        let files = known.map(|known| known.unasked).unwrap_or_default();
+        let files = home
+            .into_iter()
+            .flat_map(|home| files.iter().map(|file| home.join(file)));
+        files.collect()
     }
 
     /// The last one counts where a name comes twice.

@@ -11,6 +11,7 @@ fn places() -> ProfilePlaces {
         caches: vec!["/home/ann/.cache".into()],
         model: vec!["api.example.org".to_owned()],
         agent: vec!["/home/ann/.claude".into()],
+        unasked: vec!["/home/ann/.claude.json".into()],
         countersign: vec!["/home/ann/.local/share/countersign".into()],
         host: "/run/user/1000/countersign".into(),
         host_hidden: vec!["/run/user/1000/countersign/runners".into()],
@@ -59,6 +60,7 @@ fn the_usual_profile_names_everything_by_its_path() {
         tmp: Some("/state/runners/1/tmp".into()),
         network: NetworkAccess::Open,
         domains: vec!["api.example.org".to_owned()],
+        unasked: paths(&["/home/ann/.claude.json"]),
         hold_ms: 60_000,
         processes: 4096,
     };

@@ -7,7 +7,7 @@
 //! Invariants: nothing is created or changed before it was allowed; what the program does to its memory or to links
 //! afterwards changes nothing.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -117,7 +117,7 @@ impl HeldOpen {
     }
 
     fn reopen(&self, file: &OwnedFd) -> Result<OwnedFd, Errno> {
-        self.check_path(file, Path::new(&self.path))?;
+        check_path(file, Path::new(&self.path))?;
         // By its handle, so that no path is looked up again.
         open(descriptor_path(file), self.flags_repeated(), Mode::empty())
     }
@@ -155,14 +155,14 @@ impl HeldOpen {
     /// The folder is where it was when it was judged.
     fn check_folder(&self, folder: &OwnedFd) -> Result<(), Errno> {
         let expected = Path::new(&self.path).parent().ok_or(Errno::ACCESS)?;
-        self.check_path(folder, expected)
+        check_path(folder, expected)
     }
+}
 
-    fn check_path(&self, handle: &OwnedFd, expected: &Path) -> Result<(), Errno> {
-        match real_path(handle) {
-            Ok(path) if path == expected => Ok(()),
-            _ => Err(Errno::ACCESS),
-        }
+fn check_path(handle: &OwnedFd, expected: &Path) -> Result<(), Errno> {
+    match real_path(handle) {
+        Ok(path) if path == expected => Ok(()),
+        _ => Err(Errno::ACCESS),
     }
 }
 
@@ -230,7 +230,7 @@ impl OpenCall {
         } else {
             format!("/proc/{thread}/fd/{}", self.base)
         };
-        let base = to_path(readlink(base, Vec::new())?);
+        let base = to_path(&readlink(base, Vec::new())?);
         Ok(base.join(&self.path))
     }
 
@@ -421,11 +421,11 @@ fn descriptor_path(file: impl AsFd) -> String {
 
 /// Where a handle is now. What was removed has a path that is not there.
 fn real_path(file: &OwnedFd) -> Result<PathBuf, Errno> {
-    Ok(to_path(readlink(descriptor_path(file), Vec::new())?))
+    Ok(to_path(&readlink(descriptor_path(file), Vec::new())?))
 }
 
-fn to_path(text: std::ffi::CString) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(text.as_bytes()))
+fn to_path(text: &CStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(text.to_bytes()))
 }
 
 fn to_flags(argument: u64) -> OFlags {

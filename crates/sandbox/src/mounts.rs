@@ -3,7 +3,10 @@
 //! Invariant: of two paths, one inside the other, the inner one is mounted later, so that the longer path
 //! counts; of two mounts at one path the stricter comes later.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 use crate::plan::ConfinementPlan;
 
@@ -40,7 +43,7 @@ pub(crate) trait DiskFacts {
     /// The path without links, if there is something.
     fn canonical(&self, path: &Path) -> Option<PathBuf>;
     fn is_folder(&self, path: &Path) -> bool;
-    /// Sockets that listen now.
+    /// Sockets that listen now and can be reached.
     fn sockets(&self) -> Vec<PathBuf>;
 }
 
@@ -62,7 +65,42 @@ impl DiskFacts for MachineDisk {
             let at = line.find(" /")?;
             Some(PathBuf::from(&line[at + 1..]))
         });
-        paths.collect()
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        let groups: Vec<_> = groups.iter().map(|group| group.as_raw()).collect();
+        paths.filter(|path| is_reachable(path, &groups)).collect()
+    }
+}
+
+/// Whether a program without capabilities can get to a path. What it cannot get to need not be covered, and
+/// bubblewrap could not: as root it has no rights over folders of other users either.
+fn is_reachable(path: &Path, groups: &[u32]) -> bool {
+    let mut folders = path.ancestors().skip(1);
+    folders.all(|folder| may_enter(folder, groups))
+}
+
+fn may_enter(folder: &Path, groups: &[u32]) -> bool {
+    // What is not known is covered.
+    let Ok(found) = folder.metadata() else {
+        return true;
+    };
+    let in_group =
+        found.gid() == rustix::process::getegid().as_raw() || groups.contains(&found.gid());
+    let needed = if found.uid() == rustix::process::geteuid().as_raw() {
+        0o100
+    } else if in_group {
+        0o010
+    } else {
+        0o001
+    };
+    found.mode() & needed != 0 || has_access_list(folder)
+}
+
+/// A list of who else may enter, which the mode does not show.
+fn has_access_list(folder: &Path) -> bool {
+    let mut none: [u8; 0] = [];
+    match rustix::fs::getxattr(folder, "system.posix_acl_access", &mut none) {
+        Ok(_) => true,
+        Err(error) => error != Errno::NODATA && error != Errno::NOTSUP,
     }
 }
 

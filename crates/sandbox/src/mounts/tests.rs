@@ -123,3 +123,16 @@ fn an_agent_that_works_in_tmp_keeps_it() {
     ];
     assert_eq!(shown(&list_mounts(&plan, &disk)), expected);
 }
+
+#[test]
+fn what_nobody_else_may_enter_need_not_be_covered() {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    let own = std::env::temp_dir().join(format!("countersign-mounts-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&own).unwrap();
+    let socket = own.join("socket");
+    assert!(is_reachable(&socket, &[]));
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!is_reachable(&socket, &[]));
+    std::fs::remove_dir(&own).unwrap();
+    assert!(is_reachable(Path::new("/none/socket"), &[]));
+}

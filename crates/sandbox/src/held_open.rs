@@ -429,27 +429,21 @@ fn to_path(text: &CStr) -> PathBuf {
 }
 
 fn to_flags(argument: u64) -> OFlags {
-    let [low, _] = halves(argument);
-    OFlags::from_bits_retain(low)
+    OFlags::from_bits_retain(lower_half(argument))
 }
 
 fn to_descriptor(argument: u64) -> i32 {
-    let [low, _] = halves(argument);
-    low.cast_signed()
+    lower_half(argument).cast_signed()
 }
 
 /// Without the bits that make a program run as its owner.
 fn to_mode(argument: u64) -> u32 {
-    let [low, _] = halves(argument);
-    low & 0o777
+    lower_half(argument) & 0o777
 }
 
-fn halves(argument: u64) -> [u32; 2] {
-    let [a, b, c, d, e, f, g, h] = argument.to_le_bytes();
-    [
-        u32::from_le_bytes([a, b, c, d]),
-        u32::from_le_bytes([e, f, g, h]),
-    ]
+/// All that the kernel looks at of such an argument.
+fn lower_half(argument: u64) -> u32 {
+    u32::try_from(argument & u64::from(u32::MAX)).unwrap_or_default()
 }
 
 /// What `openat2` is given. Nothing if it resolves in a way of its own.

@@ -124,6 +124,24 @@ test("the loser of a race between two browsers is told who was first", async ({ 
   await other.context().close();
 });
 
+test("an ask says on which other device it is open, until it is closed there", async ({ page, host, browser }) => {
+  const [first, second] = await Promise.all([host.ask("git push"), host.ask("git pull")]);
+  await host.login(page);
+  const other = await secondPage(browser, host);
+  await openAsk(page, host, first.id);
+  await expect(page.locator(".viewers")).toHaveCount(0);
+  await openAsk(other, host, first.id);
+  // Each sees the other, under the name of its device.
+  await expect(page.locator(".viewers")).toHaveText(/^also open: on .*(Chrome|Chromium)/);
+  await expect(other.locator(".viewers")).toHaveText(/^also open: on /);
+  await openAsk(other, host, second.id);
+  await expect(page.locator(".viewers")).toHaveCount(0);
+  await openAsk(other, host, first.id);
+  await expect(page.locator(".viewers")).toHaveCount(1);
+  await other.context().close();
+  await expect(page.locator(".viewers")).toHaveCount(0);
+});
+
 test("what is answered elsewhere is gone here at once", async ({ page, host }) => {
   const [first, second] = await Promise.all([host.ask("cargo test"), host.ask("cargo doc")]);
   await host.login(page);

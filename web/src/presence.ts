@@ -1,4 +1,5 @@
-// Tells the host whether this page is in front and what it shows, so that other channels keep quiet meanwhile.
+// Tells the host whether this page is in front and what it shows, so that other channels keep quiet meanwhile and other
+// screens can say so.
 
 import { effect } from "@preact/signals";
 import { guard } from "./guard_store.ts";
@@ -7,19 +8,21 @@ import { call, hostStatus, isLive } from "./store.ts";
 
 const REPEAT_MS = 20_000;
 
+let last = "";
+let lastAt = 0;
+
 export function startPresence(): void {
   effect(() => {
     const { focused } = guard.value;
     const subject = openId.value;
     if (isLive.value) tell(focused, subject);
+    // The next connection knows nothing of what was said on this one.
+    else last = "";
   });
   setInterval(() => {
     if (guard.value.focused && isLive.value) tell(true, openId.value);
   }, REPEAT_MS);
 }
-
-let last = "";
-let lastAt = 0;
 
 /** Nothing is lost if it does not arrive: a host that hears nothing tells its channels. */
 function tell(focused: boolean, subject: string | undefined): void {

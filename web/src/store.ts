@@ -3,7 +3,7 @@
 import { batch, computed, signal } from "@preact/signals";
 import { apply, emptyState, fillEvent, fromSnapshot, withAgents, withApproval, withQuestion } from "./state.ts";
 import { CallError, HostLink, type LinkState } from "./wire.ts";
-import type { Approval, HostEvent, HostStatus, MethodName, Params, Question, Result } from "./wire_types.ts";
+import type { Approval, AskViewer, HostEvent, HostStatus, MethodName, Params, Question, Result } from "./wire_types.ts";
 
 /** However many events come, there are at most so many draws in so many milliseconds. */
 const DRAWS_MAX = 2;
@@ -20,6 +20,8 @@ export const lostSince = signal<number | undefined>(undefined);
 /** Whether the loss has lasted long enough to be told. */
 export const lossShown = signal(false);
 export const hasSnapshot = signal(false);
+/** Asks and questions that are open on other screens. */
+export const otherViewers = signal<AskViewer[]>([]);
 /** The time, once a second: ages and deadlines are drawn from it. */
 export const clock = signal(Date.now());
 
@@ -50,7 +52,7 @@ export function call<M extends MethodName>(method: M, params: Params<M>, replyMa
 }
 
 export function startStore(): void {
-  link = new HostLink({ onState: setLinkState, onSnapshot: takeSnapshot, onEvent: queueEvent, onPing: refreshStatus });
+  link = new HostLink({ onState: setLinkState, onSnapshot: takeSnapshot, onEvent: queueEvent, onViewers: (viewers) => (otherViewers.value = viewers), onPing: refreshStatus });
   setInterval(() => (clock.value = Date.now()), CLOCK_EVERY_MS);
 }
 
@@ -69,7 +71,11 @@ function setLinkState(state: LinkState): void {
       lostSince.value = undefined;
       lossShown.value = false;
     });
-  } else if (lostSince.value === undefined) {
+    return;
+  }
+  // The next connection is told anew; until then nobody knows.
+  otherViewers.value = [];
+  if (lostSince.value === undefined) {
     const since = Date.now();
     lostSince.value = since;
     setTimeout(() => (lossShown.value = lostSince.value === since), LOSS_NOTICE_MS);

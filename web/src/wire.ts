@@ -3,7 +3,7 @@
 // Invariants: a call is sent once and never again by itself; if the connection is lost before its reply, it fails as
 // `lost`, which means that nobody knows whether the host took it. Each new connection begins with a new snapshot.
 
-import type { ErrorData, HostEvent, MethodName, Params, Result, Snapshot } from "./wire_types.ts";
+import type { AskViewer, ErrorData, HostEvent, MethodName, Params, Result, Snapshot } from "./wire_types.ts";
 
 const RETRY_MIN_MS = 50;
 /** A host that restarts is back within a second of being there; one that stays away is asked for less often. */
@@ -43,6 +43,8 @@ export interface LinkHandlers {
   onState(state: LinkState): void;
   onSnapshot(snapshot: Snapshot): void;
   onEvent(event: HostEvent): void;
+  /** What is open on other screens, all of it each time. */
+  onViewers?(viewers: AskViewer[]): void;
   /** Called while the link is live, to find out whether it still is. */
   onPing?(link: HostLink): Promise<unknown>;
 }
@@ -62,7 +64,7 @@ interface PendingCall {
 interface Frame {
   id?: number;
   method?: string;
-  params?: HostEvent;
+  params?: unknown;
   result?: unknown;
   error?: { code: number; message: string; data?: ErrorData };
 }
@@ -185,7 +187,11 @@ export class HostLink {
   private receive(text: string): void {
     const frame = JSON.parse(text) as Frame;
     if (frame.method === "host.event" && frame.params) {
-      this.handlers.onEvent(frame.params);
+      this.handlers.onEvent(frame.params as HostEvent);
+      return;
+    }
+    if (frame.method === "host.viewers" && frame.params) {
+      this.handlers.onViewers?.((frame.params as { viewers: AskViewer[] }).viewers);
       return;
     }
     const call = frame.id === undefined ? undefined : this.pending.get(frame.id);

@@ -369,6 +369,14 @@ export interface Methods extends AgentMethods, AdminMethods {
   "host.presence": [{ focused: boolean; subject?: string }, unknown];
 }
 
+/** Another screen on which an ask or a question is open: a row of the notification `host.viewers`. */
+export interface AskViewer {
+  subject: string;
+  name: string;
+  device?: string;
+  door?: string;
+}
+
 export type MethodName = keyof Methods;
 export type Params<M extends MethodName> = Methods[M][0];
 export type Result<M extends MethodName> = Methods[M][1];

@@ -77,7 +77,7 @@ pub struct Caller {
 }
 
 /// A way into the host. Recorded with each answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
     /// The host's page in a browser.

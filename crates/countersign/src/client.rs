@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_protocol::{
-    AuthParams, EVENT_NOTIFICATION, ErrorObject, HostEvent, Method, Reason, method,
+    AuthParams, EVENT_NOTIFICATION, ErrorObject, HostEvent, Method, Reason, VIEWERS_NOTIFICATION,
+    ViewersNotice, method,
 };
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -214,6 +215,8 @@ pub(crate) struct HostClient {
     socket: WebSocketStream<Box<dyn ByteStream>>,
     next_id: u64,
     events: VecDeque<HostEvent>,
+    /// What is open on other screens, if it was not taken yet.
+    viewers: Option<ViewersNotice>,
 }
 
 impl HostClient {
@@ -246,6 +249,7 @@ impl HostClient {
             socket,
             next_id: 0,
             events: VecDeque::new(),
+            viewers: None,
         };
         if endpoint.token.is_some() {
             let params = AuthParams {
@@ -322,6 +326,17 @@ impl HostClient {
         }
     }
 
+    /// The next list of what is open on other screens. Dropping the future loses nothing.
+    pub(crate) async fn next_viewers(&mut self) -> Result<ViewersNotice, CallError> {
+        loop {
+            if let Some(viewers) = self.viewers.take() {
+                return Ok(viewers);
+            }
+            let text = self.next_text().await?;
+            self.keep_event(&text)?;
+        }
+    }
+
     /// Events that came while a reply was waited for, and were not taken yet.
     pub(crate) fn waiting_events(&self) -> impl Iterator<Item = &HostEvent> {
         self.events.iter()
@@ -346,9 +361,14 @@ impl HostClient {
     fn keep_event(&mut self, text: &str) -> Result<(), CallError> {
         let frame: IncomingMessage<'_> =
             serde_json::from_str(text).map_err(|error| unexpected(EVENT_NOTIFICATION, error))?;
-        let (Some(EVENT_NOTIFICATION), Some(params)) = (frame.method.as_deref(), frame.params)
-        else {
-            return Ok(());
+        let params = match (frame.method.as_deref(), frame.params) {
+            (Some(EVENT_NOTIFICATION), Some(params)) => params,
+            (Some(VIEWERS_NOTIFICATION), Some(params)) => {
+                // Each replaces the one before.
+                self.viewers = serde_json::from_str(params.get()).ok();
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
         // Dropping one event would leave a gap that nobody notices. A lost connection is noticed, and
         // read again from the cursor.

@@ -345,6 +345,7 @@ impl ScreenLoop {
         }
         let now = self.moment_at(Instant::now());
         let effects = update(&mut self.model, message, now);
+        self.links.show(self.model.shown_subject());
         for effect in effects {
             if self.perform(effect)? == LoopStep::Leave {
                 return Ok(LoopStep::Leave);

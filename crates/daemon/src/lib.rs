@@ -54,8 +54,8 @@ pub use ids::{
     random_hex,
 };
 pub use notify::{
-    ChannelKind, ChannelReport, ChannelSettings, ChannelTarget, ChannelTest, NoticeContent,
-    NoticeKind, NotifySettings, QuietHours,
+    AskViewer, ChannelKind, ChannelReport, ChannelSettings, ChannelTarget, ChannelTest,
+    NoticeContent, NoticeKind, NotifySettings, QuietHours, ViewerWatch,
 };
 pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{

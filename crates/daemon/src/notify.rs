@@ -16,6 +16,7 @@ mod status;
 #[cfg(test)]
 mod test_support;
 mod text;
+mod viewer_watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,9 +32,11 @@ use tokio_util::sync::CancellationToken;
 pub use channel::{ChannelKind, ChannelSettings, ChannelTarget};
 pub use planner::NoticeKind;
 pub use quiet_hours::QuietHours;
-pub(crate) use screens::ScreenReports;
+pub use screens::AskViewer;
+pub(crate) use screens::{ScreenReport, ScreenReports};
 pub use status::{ChannelReport, ChannelTest};
 pub use text::NoticeContent;
+pub use viewer_watch::ViewerWatch;
 
 use crate::reply::ServiceError;
 use crate::service::Service;

@@ -3,14 +3,40 @@
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::Time;
+use crate::states::HostDoor;
 
-/// `host.presence`: a page says whether it is in front of somebody.
+/// `host.presence`: a page says whether it is in front of somebody. From then on its connection is
+/// sent what is open on others ([`VIEWERS_NOTIFICATION`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PresenceParams {
     pub focused: bool,
     /// The id of the ask or question that it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+}
+
+/// The method of the notification that tells a page what is open on others. Each replaces the one
+/// before; until the first, nothing is.
+pub const VIEWERS_NOTIFICATION: &str = "host.viewers";
+
+/// The parameters of `host.viewers`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewersNotice {
+    pub viewers: Vec<AskViewerRow>,
+}
+
+/// Another screen on which an ask or a question is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskViewerRow {
+    /// The id of the ask or question.
+    pub subject: String,
+    /// Who looks.
+    pub name: String,
+    /// What the user of a browser that logged in calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<HostDoor>,
 }
 
 /// `host.notify_status`.

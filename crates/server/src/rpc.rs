@@ -66,7 +66,7 @@ async fn dispatch(
 ) -> Result<String, ApiError> {
     let service = &state.service;
     // The exceptions change the connection itself: the session serves them, in order.
-    dispatch! { call, service, except [Authenticate, Handshake, Subscribe],
+    dispatch! { call, service, except [Authenticate, Handshake, Subscribe, Presence],
         Agents(NoParams {}) => agents::list(service, &caller),
         Events(params) => events::list(service, &caller, params),
         Approvals(params) => approvals::list(service, &caller, params),
@@ -132,7 +132,6 @@ async fn dispatch(
         Tokens(NoParams {}) => tokens::list(service, &caller),
         RevokeToken(params) => tokens::revoke(service, caller, params.token_id),
         CreateTicket(params) => async { state.create_ticket(&caller, params) },
-        Presence(params) => async { notify::note_presence(service, &caller, &params) },
         NotifyStatus(NoParams {}) => async { notify::status(service, &caller) },
         NotifyTest(NoParams {}) => notify::test(service, &caller),
         SubscribePush(params) => notify::subscribe(service, &caller, params),
@@ -190,6 +189,22 @@ impl RpcCall<'_> {
     pub(crate) fn reply<M: Method>(&self, result: M::Result) -> Result<String, ApiError> {
         frame("result", &result, self.id).map_err(|error| ApiError::invalid(&error))
     }
+}
+
+/// A notification, which nobody replies to.
+pub(crate) fn notification(method: &str, params: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Notification<'a, P> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        params: &'a P,
+    }
+    let notification = Notification {
+        jsonrpc: "2.0",
+        method,
+        params,
+    };
+    serde_json::to_string(&notification).unwrap_or_default()
 }
 
 /// A reply with an error.

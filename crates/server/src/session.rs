@@ -16,10 +16,10 @@ use countersign_core::limits::{
     SILENCE_MS, SLOW_READER_MS, WAIT_FRAME_BYTES_MAX,
 };
 use countersign_core::{Caller, ClientId, Door, Rejection, Seq};
-use countersign_daemon::{EventFilter, Subscription};
+use countersign_daemon::{AskViewer, EventFilter, Subscription, ViewerWatch};
 use countersign_protocol::{
-    AuthResult, ErrorCode, HandshakeResult, MethodName, PROTOCOL_VERSION, Raw, Reason, Request,
-    method,
+    AuthResult, ErrorCode, HandshakeResult, MethodName, OkResult, PROTOCOL_VERSION, Raw, Reason,
+    Request, VIEWERS_NOTIFICATION, method,
 };
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
@@ -32,7 +32,7 @@ use crate::convert::{AgentNames, IntoWire};
 use crate::events;
 use crate::ops;
 use crate::request_log::RequestLog;
-use crate::rpc::{RpcCall, failure, serve, unknown_method};
+use crate::rpc::{RpcCall, failure, notification, serve, unknown_method};
 
 /// How long requests that were begun may still be answered when their token was withdrawn.
 const LAST_REPLIES: Duration = Duration::from_secs(1);
@@ -63,6 +63,8 @@ struct WebSocketSession {
     subscription: Option<Subscription>,
     /// How much of large asks the subscription shows.
     row_form: RowForm,
+    /// What is open on other screens, for a client that said what is open on its own.
+    viewers: Option<ViewerWatch>,
     last_received: Instant,
 }
 
@@ -89,6 +91,7 @@ pub(crate) async fn run(
         served_bytes: 0,
         subscription: None,
         row_form: RowForm::Whole,
+        viewers: None,
         last_received: Instant::now(),
     };
     if let Err(SessionEnd::Close(code, reason)) = session.talk().await {
@@ -137,6 +140,7 @@ impl WebSocketSession {
                     return Err(SessionEnd::Close(1008, "nobody said who is calling"));
                 }
                 message = self.socket.recv(), if room => self.receive(message).await?,
+                viewers = next_viewers(&mut self.viewers) => self.send_viewers(viewers).await?,
                 events = next_events(&mut self.subscription) => self.send_events(events).await?,
             }
         }
@@ -204,9 +208,12 @@ impl WebSocketSession {
             return self.refuse(log, frame.id(), error).await;
         };
         let subscribed = self.subscription.is_some();
-        // These two change the connection itself, so they are served before the next frame is read:
+        // These change the connection itself, so they are served before the next frame is read:
         // what a client sends after them relies on them.
-        if matches!(method, MethodName::Handshake | MethodName::Subscribe) {
+        if matches!(
+            method,
+            MethodName::Handshake | MethodName::Subscribe | MethodName::Presence
+        ) {
             let call = frame.call(method, subscribed);
             let reply = log.serve(self.serve_in_order(&caller, &call)).await;
             return self.send(reply).await;
@@ -260,10 +267,10 @@ impl WebSocketSession {
 
     /// Serves a method that changes the connection itself.
     async fn serve_in_order(&mut self, caller: &Caller, call: &RpcCall<'_>) -> String {
-        let served = if call.method == MethodName::Subscribe {
-            self.subscribe(caller, call).await
-        } else {
-            shake_hands(call)
+        let served = match call.method {
+            MethodName::Subscribe => self.subscribe(caller, call).await,
+            MethodName::Presence => self.note_presence(caller, call),
+            _ => shake_hands(call),
         };
         served.unwrap_or_else(|error| failure(call.id, error))
     }
@@ -341,6 +348,40 @@ impl WebSocketSession {
         // sent twice although events can be committed before the reply is sent.
         self.subscription = Some(subscription);
         Ok(reply)
+    }
+
+    /// Notes what this screen shows. Only who says it is told what others show, so that clients of
+    /// the host wire are never sent a notification they do not know.
+    fn note_presence(&mut self, caller: &Caller, call: &RpcCall<'_>) -> Result<String, ApiError> {
+        let params = call.params::<method::Presence>()?;
+        let service = &self.state.service;
+        ops::notify::note_presence(service, caller, &params)?;
+        if self.viewers.is_none() {
+            self.viewers = Some(service.watch_viewers(caller)?);
+        }
+        call.reply::<method::Presence>(OkResult { ok: true })
+    }
+
+    /// Tells the client what is open on other screens, if it is still an operator's.
+    async fn send_viewers(&mut self, viewers: Vec<AskViewer>) -> Result<(), SessionEnd> {
+        let Some(identity) = &mut self.identity else {
+            return Ok(());
+        };
+        let authenticator = &self.state.authenticator;
+        let may_read = authenticator.may_keep_reading(&self.connection, identity);
+        if !may_read.await {
+            return Err(SessionEnd::Close(1008, "auth failed"));
+        }
+        if !identity.principal.is_operator() {
+            self.viewers = None;
+            return Ok(());
+        }
+        let notice = ops::notify::viewers_notice(viewers);
+        let frame = notification(VIEWERS_NOTIFICATION, &notice);
+        let began = Instant::now();
+        self.send(frame).await?;
+        self.excuse_since(began);
+        Ok(())
     }
 
     /// Sends a reply and all others that are ready, with one flush.
@@ -496,6 +537,13 @@ type EventsResult =
 async fn next_events(subscription: &mut Option<Subscription>) -> EventsResult {
     match subscription {
         Some(subscription) => subscription.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_viewers(viewers: &mut Option<ViewerWatch>) -> Vec<AskViewer> {
+    match viewers {
+        Some(viewers) => viewers.next().await,
         None => std::future::pending().await,
     }
 }

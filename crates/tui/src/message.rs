@@ -1,6 +1,6 @@
 //! What reaches the screen, and what it wants done.
 
-use countersign_protocol::{HostEvent, HostSnapshot, Time};
+use countersign_protocol::{AskViewerRow, HostEvent, HostSnapshot, Time};
 
 use crate::draw::DrawReport;
 use crate::host_call::{CallResult, HostCall, ReplyTag};
@@ -59,6 +59,8 @@ pub enum Message {
     },
     Lost,
     Event(Box<HostEvent>),
+    /// What is open on other screens, all of it.
+    Viewers(Vec<AskViewerRow>),
     /// There is more to read of the transcript that is followed.
     TranscriptGrew {
         agent: String,

@@ -8,7 +8,7 @@ mod workspace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_protocol::{HostAgent, HostVerdict, RulesResult};
+use countersign_protocol::{AskViewerRow, HostAgent, HostVerdict, RulesResult};
 
 use crate::agent_list::{self, AgentEntry};
 use crate::agent_terminals::AgentTerminals;
@@ -88,6 +88,8 @@ pub struct Model {
     pub rules: Option<RulesResult>,
     /// What was tried against the rules, and what they said.
     pub tried: Option<(String, HostVerdict)>,
+    /// What is open on other screens.
+    pub viewers: Vec<AskViewerRow>,
     pub views: BTreeMap<String, PanelView>,
     pub workspace: Workspace,
     pub overlay: Option<Overlay>,
@@ -128,6 +130,7 @@ impl Model {
             feed: Feed::default(),
             rules: None,
             tried: None,
+            viewers: Vec::new(),
             views: BTreeMap::new(),
             workspace: Workspace::new(settings.layouts),
             overlay: None,
@@ -147,6 +150,11 @@ impl Model {
     }
 
     /// The panel that keys go to.
+    /// The ask or question that is on the screen.
+    pub fn shown_subject(&self) -> Option<&str> {
+        self.ask.guard.subject()
+    }
+
     pub fn focused_panel(&self) -> PanelSpec {
         self.workspace.focused_panel(self.drawn.width)
     }

@@ -12,3 +12,4 @@ pub mod notes;
 pub mod questions;
 pub mod rules;
 pub mod transcript;
+pub mod viewers;

@@ -50,6 +50,10 @@ pub fn update(model: &mut Model, message: Message, now: Moment) -> Vec<Effect> {
         Message::Connected { snapshot, notes } => handle_connected(model, *snapshot, notes),
         Message::Lost => handle_lost(model),
         Message::Event(event) => handle_event(model, &event),
+        Message::Viewers(viewers) => {
+            model.viewers = viewers;
+            Vec::new()
+        }
         Message::TranscriptGrew { agent } => transcripts::read_next(model, &agent),
         Message::Reply { tag, result } => replies::handle_reply(model, tag, result),
         Message::Edited(text) => overlays::handle_edited(model, text),

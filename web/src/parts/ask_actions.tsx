@@ -9,7 +9,7 @@ import type { Approval } from "../wire_types.ts";
 import { type Answering, needsConfirm } from "./answering.ts";
 import { CommandButton } from "./command_button.tsx";
 import { announce } from "./live_region.tsx";
-import { Deadline } from "./outcome.tsx";
+import { Deadline, OtherViewers } from "./outcome.tsx";
 
 interface AskActionsProps {
   row: Approval;
@@ -23,6 +23,7 @@ export function AskActions({ row, alike, answering, progress }: AskActionsProps)
   const asksPeople = (row.questions?.length ?? 0) > 0;
   return (
     <footer class="item-foot">
+      <OtherViewers subject={row.id} />
       <Deadline at={row.deadline} lapses={row.lapses_at} />
       {confirming && <ConfirmBar row={row} />}
       <div class="actions" inert={confirming}>

@@ -3,8 +3,9 @@
 import type { AnswerOutcome } from "../answers.ts";
 import { whyIncomplete } from "../ask_facts.ts";
 import type { ReadingProgress } from "../reading.ts";
-import { clock } from "../store.ts";
+import { clock, otherViewers } from "../store.ts";
 import { agoText, countdown, whoName } from "../text.ts";
+import { viewersText } from "../viewer_text.ts";
 import { block, line } from "../visible.ts";
 import type { Approval, Question } from "../wire_types.ts";
 import { Icon } from "./icon.tsx";
@@ -87,6 +88,12 @@ function outcomeText(outcome: AnswerOutcome): string {
   if (outcome.type === "taken") return "Sent.";
   if (outcome.type === "passed") return "It was passed to the program that owns this ask, which decides.";
   return outcome.text;
+}
+
+/** Who else has it open. Below what is read, so that nothing moves under the pointer. */
+export function OtherViewers({ subject }: { subject: string }) {
+  const text = viewersText(otherViewers.value, subject);
+  return text === undefined ? null : <p class="viewers small muted ellipsis" title={text}>{text}</p>;
 }
 
 const BAR_MS = 5 * 60_000;

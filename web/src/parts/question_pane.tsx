@@ -13,7 +13,7 @@ import { clearDraft, useDraft } from "./draft.ts";
 import { ItemHead } from "./item_head.tsx";
 import { useItemPlace } from "./item_place.ts";
 import { LongText } from "./long_text.tsx";
-import { Deadline, OutcomeNotice, QuestionEnded } from "./outcome.tsx";
+import { Deadline, OtherViewers, OutcomeNotice, QuestionEnded } from "./outcome.tsx";
 import { useSwipe } from "./swipe.ts";
 import { showToast } from "./toasts.tsx";
 
@@ -60,6 +60,7 @@ export function QuestionPane({ item }: { item: Extract<InboxItem, { kind: "quest
       {outcome && outcome.type !== "taken" && <OutcomeNotice outcome={outcome} unsentText={item.ended ? draft : undefined} row={row} />}
       {!item.ended && (
         <footer class="item-foot">
+          <OtherViewers subject={row.id} />
           <Deadline at={row.deadline} />
           <label class="visually-hidden" for="answer">Your answer</label>
           <textarea

@@ -1,4 +1,5 @@
-//! The connections to the host: one for news, two for calls, one for the transcript that is looked at.
+//! The connections to the host: one for news, two for calls, one for the transcript that is looked at, and one that
+//! says which ask is on the screen and hears what is open on others.
 //!
 //! Invariants: nothing is sent twice; a connection that was made before the host was lost is not used afterwards.
 
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use countersign_protocol::{SubscribeParams, method};
+use countersign_protocol::{PresenceParams, SubscribeParams, method};
 use countersign_tui::host_call::{CallFailure, CallLane, CallResult, HostCall};
 use countersign_tui::message::Message;
 use serde_json::value::RawValue;
@@ -23,6 +24,8 @@ const CALLS_WAITING: usize = 256;
 /// The first pause before a new try to reach the host; each next one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How often the host is told what is on the screen: it forgets it after half a minute.
+const PRESENCE_EVERY: Duration = Duration::from_secs(20);
 
 /// Dropping it ends the connections.
 pub(super) struct HostLinks {
@@ -30,6 +33,8 @@ pub(super) struct HostLinks {
     decide: mpsc::Sender<HostCall>,
     read: mpsc::Sender<HostCall>,
     followed: watch::Sender<Option<String>>,
+    /// The ask or question that is on the screen.
+    shown: watch::Sender<Option<String>>,
     /// Counts how often the host was lost.
     losses: Arc<AtomicU64>,
     /// Holds the tasks, which end with the runtime.
@@ -42,6 +47,7 @@ impl HostLinks {
         let (decide, decide_calls) = mpsc::channel(CALLS_WAITING);
         let (read, read_calls) = mpsc::channel(CALLS_WAITING);
         let (followed, follow_receiver) = watch::channel(None);
+        let (shown, shown_receiver) = watch::channel(None);
         let losses = Arc::new(AtomicU64::new(0));
         let tasks = TaskTracker::new();
         tasks.spawn(read_news(endpoint.clone(), news.clone()));
@@ -53,12 +59,18 @@ impl HostLinks {
             };
             tasks.spawn(lane.run(calls, news.clone()));
         }
+        tasks.spawn(share_presence(
+            endpoint.clone(),
+            shown_receiver,
+            news.clone(),
+        ));
         tasks.spawn(follow_transcripts(endpoint, follow_receiver, news));
         Self {
             messages,
             decide,
             read,
             followed,
+            shown,
             losses,
             _tasks: tasks,
         }
@@ -97,6 +109,17 @@ impl HostLinks {
 
     pub(super) fn follow(&self, agent: Option<String>) {
         self.followed.send_replace(agent);
+    }
+
+    /// Says what is on the screen, so that other screens can say so.
+    pub(super) fn show(&self, subject: Option<&str>) {
+        self.shown.send_if_modified(|known| {
+            let is_new = known.as_deref() != subject;
+            if is_new {
+                *known = subject.map(str::to_owned);
+            }
+            is_new
+        });
     }
 
     /// Calls after this use new connections.
@@ -205,6 +228,60 @@ fn call_failure(error: CallError) -> CallFailure {
         message,
         reason,
         is_lost,
+    }
+}
+
+/// Says what is on this screen and hears what is open on others, as long as there is a screen.
+async fn share_presence(
+    endpoint: HostEndpoint,
+    mut shown: watch::Receiver<Option<String>>,
+    news: mpsc::Sender<Message>,
+) {
+    loop {
+        if let Ok(client) = HostClient::connect(&endpoint).await {
+            let ended = keep_present(client, &mut shown, &news).await;
+            // Nobody knows any more; an observer never will.
+            let forgotten = news.send(Message::Viewers(Vec::new())).await;
+            if forgotten.is_err() || !ended.is_connection() {
+                return;
+            }
+        }
+        tokio::time::sleep(PAUSE_MAX).await;
+    }
+}
+
+/// Says why it ended.
+async fn keep_present(
+    mut client: HostClient,
+    shown: &mut watch::Receiver<Option<String>>,
+    news: &mpsc::Sender<Message>,
+) -> CallError {
+    loop {
+        let params = PresenceParams {
+            // Never: a terminal that says nothing about its focus would keep notifications quiet for as long as it
+            // is open.
+            focused: false,
+            subject: shown.borrow_and_update().clone(),
+        };
+        if let Err(error) = client.call::<method::Presence>(&params).await {
+            return error;
+        }
+        let again = tokio::time::sleep(PRESENCE_EVERY);
+        tokio::pin!(again);
+        loop {
+            tokio::select! {
+                changed = shown.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => std::future::pending().await,
+                },
+                () = &mut again => break,
+                heard = client.next_viewers() => match heard {
+                    // A screen that is gone takes nothing, and ends this task with the runtime.
+                    Ok(notice) => drop(news.send(Message::Viewers(notice.viewers)).await),
+                    Err(error) => return error,
+                },
+            }
+        }
     }
 }
 

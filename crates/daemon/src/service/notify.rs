@@ -11,7 +11,9 @@ use countersign_notify::PushSubscription;
 use tokio::sync::oneshot;
 
 use super::{Service, ServiceResult};
-use crate::notify::{self, ChannelReport, ChannelTest};
+use crate::notify::{
+    self, AskViewer, ChannelReport, ChannelTest, ScreenReport, ScreenReports, ViewerWatch,
+};
 use crate::supervisor::SupervisorCommand;
 
 /// How people elsewhere are told.
@@ -32,17 +34,41 @@ impl Service {
         subject: Option<&str>,
     ) -> ServiceResult<()> {
         caller.require_operator()?;
-        let screen = match &caller.client {
-            Some(client) => client.as_str(),
-            None => caller.principal.key.as_str(),
+        let report = ScreenReport {
+            screen: screen_of(caller).to_owned(),
+            focused,
+            shown: subject.map(|subject| self.viewer(caller, subject)),
         };
-        let screens = &self.shared.notify.screens;
-        screens.report(screen, focused, subject, self.now());
+        self.screens().report(report, self.now());
         Ok(())
     }
 
+    /// Tells a screen from now on what is open on others. Never an agent or an observer.
+    pub fn watch_viewers(&self, caller: &Caller) -> ServiceResult<ViewerWatch> {
+        caller.require_operator()?;
+        let screen = screen_of(caller).to_owned();
+        Ok(ViewerWatch::new(self.clone(), screen))
+    }
+
     pub(super) fn forget_screen(&self, client: &ClientId) {
-        self.shared.notify.screens.forget(client.as_str());
+        self.screens().forget(client.as_str());
+    }
+
+    pub(crate) fn screens(&self) -> &ScreenReports {
+        &self.shared.notify.screens
+    }
+
+    fn viewer(&self, caller: &Caller, subject: &str) -> AskViewer {
+        let principal = &caller.principal;
+        let directory = self.shared.directory.read();
+        let token = directory.find_token(&TokenId::new(principal.key.as_str()));
+        let device = token.and_then(|token| token.device.as_ref());
+        AskViewer {
+            subject: subject.to_owned(),
+            name: principal.name.to_string(),
+            device: device.map(|device| device.name.clone()),
+            door: caller.door,
+        }
     }
 
     pub fn notify_overview(&self, caller: &Caller) -> ServiceResult<NotifyOverview> {
@@ -146,5 +172,13 @@ impl Service {
         let directory = self.shared.directory.read();
         let end = directory.find_token(token).map(|token| token.expires_at);
         end.is_some_and(|end| end.is_none_or(|end| self.now() < end))
+    }
+}
+
+/// The connection, because one token may have several pages open.
+fn screen_of(caller: &Caller) -> &str {
+    match &caller.client {
+        Some(client) => client.as_str(),
+        None => caller.principal.key.as_str(),
     }
 }

@@ -3,7 +3,7 @@
 use countersign_core::Caller;
 use countersign_core::limits::{NOTIFY_ENDPOINT_BYTES_MAX, NOTIFY_NAME_BYTES_MAX};
 use countersign_daemon::{
-    ChannelKind, ChannelReport, ChannelTest, NotifyOverview, PushSubscription, Service,
+    AskViewer, ChannelKind, ChannelReport, ChannelTest, NotifyOverview, PushSubscription, Service,
 };
 use countersign_protocol as wire;
 use countersign_protocol::Reason;
@@ -24,6 +24,18 @@ pub(crate) fn note_presence(
         NOTIFY_NAME_BYTES_MAX,
     )?;
     Ok(service.note_presence(caller, params.focused, subject)?)
+}
+
+pub(crate) fn viewers_notice(viewers: Vec<AskViewer>) -> wire::ViewersNotice {
+    let row = |viewer: AskViewer| wire::AskViewerRow {
+        subject: viewer.subject,
+        name: viewer.name,
+        device: viewer.device,
+        door: viewer.door.map(convert::door),
+    };
+    wire::ViewersNotice {
+        viewers: viewers.into_iter().map(row).collect(),
+    }
 }
 
 pub(crate) fn status(service: &Service, caller: &Caller) -> Result<wire::NotifyStatus> {

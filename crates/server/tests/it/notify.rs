@@ -99,3 +99,87 @@ async fn what_no_browser_sends_is_refused() {
     let error = wire.no("host.presence", long).await;
     assert_eq!(error["message"], "`subject` is longer than 200 bytes");
 }
+
+/// What a connection is sent when an ask is open on these other screens.
+fn viewers(rows: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "host.viewers", "params": { "viewers": rows } })
+}
+
+#[tokio::test]
+async fn operators_are_told_what_is_open_on_other_screens() {
+    let host = Host::start();
+    let mut first = Wire::operator(&host).await;
+    let params = json!({ "role": "operator", "name": "desk" });
+    let token = first.ok("host.create_token", params).await;
+    let mut second = Wire::connect(&host, token["token"].as_str().unwrap()).await;
+    let shows = |subject: Option<&str>| json!({ "focused": true, "subject": subject });
+    first.ok("host.presence", shows(None)).await;
+    second.ok("host.presence", shows(Some("approval-1"))).await;
+    let desk = json!({ "subject": "approval-1", "name": "desk", "door": "websocket" });
+    assert_eq!(first.next().await, viewers(&json!([desk])));
+    // The first screen opens another one: that tells the second, and itself nothing.
+    first.ok("host.presence", shows(Some("approval-2"))).await;
+    let told = second.next().await;
+    assert_eq!(told["params"]["viewers"][0]["subject"], "approval-2");
+    second.ok("host.presence", shows(Some("approval-2"))).await;
+    let desk = json!({ "subject": "approval-2", "name": "desk", "door": "websocket" });
+    assert_eq!(first.next().await, viewers(&json!([desk])));
+    second.ok("host.presence", shows(None)).await;
+    assert_eq!(first.next().await, viewers(&json!([])));
+    // With a connection goes what was open on it.
+    second.ok("host.presence", shows(Some("approval-2"))).await;
+    assert_eq!(first.next().await, viewers(&json!([desk])));
+    drop(second);
+    assert_eq!(first.next().await, viewers(&json!([])));
+    let events = json!({ "after": 0, "limit": 1000 });
+    let kinds = first.ok("host.events", events).await.to_string();
+    assert!(
+        !kinds.contains("presence") && !kinds.contains("viewers"),
+        "{kinds}"
+    );
+}
+
+#[tokio::test]
+async fn agents_observers_and_the_silent_are_not_told_what_is_open() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let params = json!({ "role": "observer" });
+    let token = operator.ok("host.create_token", params).await;
+    let mut observer = Wire::connect(&host, token["token"].as_str().unwrap()).await;
+    let mut agent = Agent::connected(&host, &mut operator, "coder").await;
+    // A client of the host wire that never said what it shows.
+    let mut silent = Wire::operator(&host).await;
+    let mut told = Wire::operator(&host).await;
+    let shows = json!({ "focused": true, "subject": "approval-1" });
+    observer.no("host.presence", shows.clone()).await;
+    agent.no("host.presence", shows.clone()).await;
+    told.ok("host.presence", json!({ "focused": true })).await;
+    operator.ok("host.presence", shows).await;
+    assert_eq!(told.next().await["method"], "host.viewers");
+    // Whatever would have been sent to these would come before the second reply.
+    for _ in 0..2 {
+        silent.ok("host.status", json!({})).await;
+        observer.ok("host.status", json!({})).await;
+        agent.no("host.presence", json!({ "focused": true })).await;
+    }
+}
+
+#[tokio::test]
+async fn who_becomes_an_observer_is_told_no_more() {
+    let host = Host::start();
+    let mut operator = Wire::operator(&host).await;
+    let params = json!({ "role": "observer" });
+    let token = operator.ok("host.create_token", params).await;
+    let mut second = Wire::operator(&host).await;
+    second.ok("host.presence", json!({ "focused": true })).await;
+    let auth = json!({ "token": token["token"] });
+    second.ok("session.auth", auth).await;
+    let mut told = Wire::operator(&host).await;
+    told.ok("host.presence", json!({ "focused": true })).await;
+    let shows = json!({ "focused": true, "subject": "approval-1" });
+    operator.ok("host.presence", shows).await;
+    assert_eq!(told.next().await["method"], "host.viewers");
+    for _ in 0..2 {
+        second.ok("host.status", json!({})).await;
+    }
+}

@@ -12,6 +12,7 @@ use crate::model::{AskLayout, Model, PendingAllow, RuleExpiry, RuleForm};
 use crate::render::approvals::{self, FieldDetail};
 use crate::render::escape;
 use crate::render::inbox_item::InboxItem;
+use crate::render::viewers::describe_viewers;
 use crate::theme::Role;
 use crate::update::is_brief;
 
@@ -28,7 +29,11 @@ pub(super) fn title(model: &Model) -> String {
                 "question" => "Question",
                 _ => "Note",
             };
-            format!("{kind} {} of {}", index + 1, model.inbox.items().len())
+            let place = format!("{kind} {} of {}", index + 1, model.inbox.items().len());
+            match describe_viewers(&model.viewers, item.id()) {
+                Some(viewers) => format!("{place}, {viewers}"),
+                None => place,
+            }
         }
         _ => "Ask".to_owned(),
     }

@@ -94,6 +94,33 @@ test("the terminal of an agent is drawn as it runs, in a frame without an origin
   expect(await child?.evaluate(() => origin)).toBe("null");
 });
 
+test("a message that waits is withdrawn into the composer, and one that the agent has is not", async ({ page, host }) => {
+  const id = await host.spawnScript("sleeper", [{ say: "I wait.\n" }, { sleep_ms: 120_000 }]);
+  await host.login(page);
+  await openAgent(page, host, "sleeper");
+  await expect(page.getByText("I wait.")).toBeVisible();
+  const composer = page.getByLabel("Message to sleeper");
+  const queue = page.getByRole("list", { name: "Messages that wait" });
+  for (const message of ["and the docs", "stop after that"]) {
+    await composer.fill(message);
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect(queue).toContainText(message);
+  }
+  await expect(queue.getByRole("listitem")).toHaveCount(2);
+  await composer.fill("also the tests");
+  await page.getByRole("button", { name: "Withdraw message 2" }).click();
+  await expect(composer).toHaveValue("and the docs\n\nalso the tests");
+  await expect(queue.getByRole("listitem")).toHaveCount(1);
+  await expect(queue).toContainText("stop after that");
+  const waiting = await host.api<{ text: string }[]>("GET", `/agents/${id}/messages`);
+  expect(waiting.map((message) => message.text)).toEqual(["stop after that"]);
+  // The first message is what it works on.
+  await expect(host.api("DELETE", `/agents/${id}/messages/1`)).rejects.toThrow(/409.*the agent already has it/);
+  // Taken back elsewhere, it is gone here as well.
+  host.run("queue", "sleeper", "--withdraw", "3");
+  await expect(queue).toHaveCount(0);
+});
+
 test("an agent is renamed, interrupted, archived and restored", async ({ page, host }) => {
   const id = await host.spawnScript("sleeper", [{ say: "I wait.\n" }, { sleep_ms: 120_000 }]);
   await host.login(page);

@@ -44,6 +44,11 @@ export async function sendMessage(agent: Agent, message: string): Promise<string
   return waits ? `queued: ${name} gets it when this turn ends` : `sent to ${name}`;
 }
 
+/** Takes a message back before its turn. Returns its whole text. */
+export async function withdrawMessage(agent: Agent, number: number): Promise<string> {
+  return (await call("host.withdraw_message", { agent_id: agent.id, number })).text;
+}
+
 export async function interruptAgent(agent: Agent): Promise<string> {
   putAgent(await call("host.interrupt_agent", { agent_id: agent.id }));
   return `interrupting ${line(agent.name)}`;

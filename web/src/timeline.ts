@@ -17,7 +17,7 @@ export const kindGroups: Record<KindGroup, { word: string; kinds: string[] }> = 
     kinds: [
       "agent.registered", "agent.spawned", "agent.run_requested", "agent.launched", "agent.ready", "agent.reported", "agent.stop_requested", "agent.exited",
       "agent.renamed", "agent.archived", "agent.configured", "agent.status_changed", "agent.unregistered", "agent.bypass_changed", "agent.ceiling_changed",
-      "agent.interrupt_requested", "agent.worktree_changed", "agent.message_queued", "agent.message_repeated", "agent.messages_dropped",
+      "agent.interrupt_requested", "agent.worktree_changed", "agent.message_queued", "agent.message_repeated", "agent.message_withdrawn", "agent.messages_dropped",
       "agent.parent_notified", "agent.parent_message_withdrawn",
     ],
   },

@@ -1,7 +1,7 @@
 // The shapes on the wire about agents that the host runs: how they are started and controlled, what they said, changed
 // and printed.
 
-import type { Agent, DiffHunk, Time, TranscriptPage } from "./wire_types.ts";
+import type { Agent, DiffHunk, Time, TranscriptPage, Who } from "./wire_types.ts";
 
 export interface CatalogRow {
   command: string[];
@@ -65,6 +65,17 @@ export interface TerminalOutput {
   skipped: number;
 }
 
+/** A message that waits for its agent. */
+export interface QueuedMessage {
+  number: number;
+  sent_at: Time;
+  sent_by: Who;
+  /** Its beginning, if it is long. */
+  text: string;
+  truncated?: boolean;
+  withdrawable: boolean;
+}
+
 /** What happens to running agents below one that is killed. */
 export type ChildrenFate = "end" | "keep";
 
@@ -72,6 +83,8 @@ export interface AgentMethods {
   "host.catalog": [Record<string, never>, CatalogRow[]];
   "host.spawn_agent": [SpawnParams, Agent];
   "host.prompt_agent": [{ agent_id: string; message: string }, Agent];
+  "host.queued_messages": [{ agent_id: string }, QueuedMessage[]];
+  "host.withdraw_message": [{ agent_id: string; number: number }, { number: number; text: string }];
   "host.interrupt_agent": [{ agent_id: string; reason?: string }, Agent];
   "host.kill_agent": [{ agent_id: string; children?: ChildrenFate }, Agent];
   "host.resume_agent": [{ agent_id: string }, Agent];

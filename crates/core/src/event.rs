@@ -32,10 +32,11 @@ pub use approvals::{
 pub use managed::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentOffers, AgentPlan, AgentReady,
     AgentRenamed, AgentReported, AgentRole, AgentRunRequested, AgentSandbox, AgentSpawned,
-    AgentStopRequested, EnvVar, MessageQueued, MessagesDropped, OfferedChoice, OfferedCommand,
-    PassUsed, PlanStep, PromptAttachment, PromptMessage, Protocol, RunEnd, SandboxLevel,
-    SpawnOptions, TerminalBackend, TokenUsage, ToolStatus, TranscriptAdded, TranscriptEntry,
-    TurnEnded, TurnInterrupted, TurnStarted, Worktree, WorktreeChanged, WorktreeRequest,
+    AgentStopRequested, EnvVar, MessageQueued, MessageWithdrawn, MessagesDropped, OfferedChoice,
+    OfferedCommand, PassUsed, PlanStep, PromptAttachment, PromptMessage, Protocol, RunEnd,
+    SandboxLevel, SpawnOptions, TerminalBackend, TokenUsage, ToolStatus, TranscriptAdded,
+    TranscriptEntry, TurnEnded, TurnInterrupted, TurnStarted, Worktree, WorktreeChanged,
+    WorktreeRequest,
 };
 pub use orchestration::{
     AgentCeilingChanged, Ceiling, MessageRepeated, ParentMessage, ParentMessageWithdrawn,
@@ -183,6 +184,8 @@ events! {
     ParentNotified = public "agent.parent_notified", about agent, text [text];
     /// What an orchestrator may settle for its descendants changed.
     AgentCeilingChanged = public "agent.ceiling_changed", about agent, text [ceiling];
+    /// A message that waited for an agent was taken back, and never reaches it.
+    MessageWithdrawn = public "agent.message_withdrawn", about agent, text [text];
     /// Messages that waited for an agent never reach it.
     MessagesDropped = public "agent.messages_dropped", about agent, text [reason];
     /// A turn of an agent began.

@@ -28,6 +28,9 @@ pub const GONE_AGENTS_KEPT: usize = 100;
 /// Messages that wait for one agent: more than a person queues, few enough to be kept with it.
 pub const AGENT_MESSAGES_MAX: usize = 64;
 
+/// What a list shows of each message that waits: enough to know which it is.
+pub const QUEUED_TEXT_SHOWN: usize = 4 * 1024;
+
 /// One message to an agent: a long brief, with what was pasted into it.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 

@@ -46,6 +46,9 @@ pub struct ManagedAgent {
     pub turn: Option<Turn>,
     /// Messages for the turns to come.
     pub queue: VecDeque<PromptMessage>,
+    /// How many messages were ever queued for it.
+    #[serde(default)]
+    pub messages: u64,
     /// What earlier runs and turns used.
     pub used: TokenUsage,
     /// What its session used so far, by its own word.
@@ -233,6 +236,7 @@ impl ManagedAgent {
             turns: 0,
             turn: None,
             queue: VecDeque::new(),
+            messages: 0,
             used: TokenUsage::default(),
             session_usage: TokenUsage::default(),
             mode: None,

@@ -70,6 +70,13 @@ pub enum Rejection {
     /// Nothing to end.
     #[error("agent '{0}' has no turn running")]
     NoTurn(AgentId),
+    /// The agent has it already, or it is not the caller's to take back.
+    #[error("message {number} to agent '{agent}' cannot be withdrawn: {why}")]
+    CannotWithdraw {
+        agent: AgentId,
+        number: u64,
+        why: &'static str,
+    },
     /// It has no session to go on with.
     #[error("agent '{0}' cannot be resumed: it has no session to resume")]
     CannotResume(AgentId),

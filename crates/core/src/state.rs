@@ -223,6 +223,7 @@ impl State {
             Event::AgentConfigured(e) => self.apply_configured(at, e),
             Event::AgentReported(e) => self.apply_reported(at, e),
             Event::MessageQueued(e) => self.apply_message_queued(at, e),
+            Event::MessageWithdrawn(e) => self.apply_message_withdrawn(at, e),
             Event::MessagesDropped(e) => self.apply_messages_dropped(at, &e.agent),
             Event::MessageRepeated(e) => self.apply_message_repeated(at, e),
             Event::ParentMessageWithdrawn(e) => self.apply_parent_message_withdrawn(at, e),

@@ -24,6 +24,7 @@ mod ls;
 mod notify;
 mod open;
 mod orphans;
+mod queue;
 mod remember;
 mod replace;
 mod rules;
@@ -138,6 +139,8 @@ pub(crate) enum CliCommand {
     Ls(ls::LsArgs),
     /// Send a message to an agent
     Send(steer::SendArgs),
+    /// List or withdraw messages that wait for an agent
+    Queue(queue::QueueArgs),
     /// Interrupt the current turn of an agent
     Interrupt(steer::InterruptArgs),
     /// End an agent and every process it started
@@ -380,6 +383,7 @@ impl Cli {
             CliCommand::Spawn(args) => Box::pin(spawn::spawn(common, *args)).await,
             CliCommand::Ls(args) => ls::ls(common, args).await,
             CliCommand::Send(args) => Box::pin(steer::send(common, args)).await,
+            CliCommand::Queue(args) => queue::queue(common, args).await,
             CliCommand::Interrupt(args) => steer::interrupt(common, args).await,
             CliCommand::Kill(args) => kill::kill(common, args).await,
             CliCommand::Wait(args) => steer::wait(common, args).await,

@@ -280,6 +280,7 @@ fn reason_hint(reason: Reason) -> Option<&'static str> {
         }
         Reason::NameTaken => Some("see who has it with `countersign ls --all`"),
         Reason::NoTurn => Some("send it a message with `countersign send`"),
+        Reason::CannotWithdraw => Some("see what still waits with `countersign queue AGENT`"),
         Reason::CannotResume | Reason::CannotFork => {
             Some("start a new one with `countersign spawn`")
         }

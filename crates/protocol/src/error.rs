@@ -84,6 +84,8 @@ reasons! {
     NameTaken = "name_taken", 409;
     /// No turn runs that could be ended.
     NoTurn = "no_turn", 409;
+    /// The message no longer waits for its agent, or is not the caller's to take back.
+    CannotWithdraw = "cannot_withdraw", 409;
     /// The agent has no session that can be resumed.
     CannotResume = "cannot_resume", 409;
     /// The agent would fail to start: its program, folder or repository is missing.

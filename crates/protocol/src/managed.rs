@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ask_view::HostDiffHunk;
-use crate::rows::HostAgent;
+use crate::rows::{HostAgent, Who};
 use crate::scalar::{Raw, Time, read_from_object_only};
 use crate::states::HostAgentRole;
 
@@ -144,6 +144,38 @@ pub struct PromptBody {
     /// Files on the host's machine that go with it, by absolute path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<String>,
+}
+
+/// A message that waits for its agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QueuedMessageRow {
+    /// Which message to this agent it is, counted from 1: `host.withdraw_message` takes it back.
+    pub number: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub sent_at: Time,
+    pub sent_by: Who,
+    /// Its beginning, if it is long.
+    pub text: String,
+    /// Whether there is more than `text`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Whether the caller may take it back.
+    pub withdrawable: bool,
+}
+
+/// `host.withdraw_message`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WithdrawMessageParams {
+    pub agent_id: String,
+    /// The `number` of the message.
+    pub number: u64,
+}
+
+/// A message that was taken back, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WithdrawnMessage {
+    pub number: u64,
+    pub text: String,
 }
 
 /// How an agent ends.

@@ -18,13 +18,14 @@ use crate::{
     InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody, MergedWorktree, NewToken,
     NoParams, NotifyParams, NotifyParentParams, NotifyStatus as NotifyStatusResult,
     NotifyTestResult, OkResult, PresenceParams, PromptBody, PruneParams, PushSubscribeParams,
-    PushSubscriptionId, QuestionParams, QuestionTarget, RedactParams, RegisterAgentParams,
-    RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody,
-    RequestApprovalParams, RescueRecordParams, RescueResult, ResolutionBody, RuleSuggestions,
-    RulesParams, RulesResult, ShutdownParams, SpawnAgentParams, StatusBody, StopAllResult,
-    SubscribeParams, SuggestRulesParams, TerminalOutputParams, TerminalOutputResult, TerminalRow,
-    TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams, UntrustedFileRow,
-    UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
+    PushSubscriptionId, QuestionParams, QuestionTarget, QueuedMessageRow, RedactParams,
+    RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
+    RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
+    ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
+    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams,
+    TerminalOutputResult, TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
+    TrustRulesParams, UntrustedFileRow, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult,
+    WaitApprovalParams, WaitQuestionParams, WithdrawMessageParams, WithdrawnMessage,
 };
 
 /// A method of the wire.
@@ -152,6 +153,8 @@ methods! {
     Agent = "host.agent": AgentParams => HostAgent;
     SpawnAgent = "host.spawn_agent": SpawnAgentParams => HostAgent;
     PromptAgent = "host.prompt_agent": AgentTarget<PromptBody> => HostAgent;
+    QueuedMessages = "host.queued_messages": AgentParams => Vec<QueuedMessageRow>;
+    WithdrawMessage = "host.withdraw_message": WithdrawMessageParams => WithdrawnMessage;
     InterruptAgent = "host.interrupt_agent": AgentTarget<InterruptBody> => HostAgent;
     KillAgent = "host.kill_agent": AgentTarget<KillBody> => HostAgent;
     SetCeiling = "host.set_ceiling": AgentTarget<CeilingBody> => HostAgent;

@@ -146,6 +146,7 @@ impl From<Rejection> for ApiError {
             }
             Rejection::NoWorktree(_) => Self::refused(Reason::NoWorktree, message),
             Rejection::NoTurn(_) => Self::refused(Reason::NoTurn, message),
+            Rejection::CannotWithdraw { .. } => Self::refused(Reason::CannotWithdraw, message),
             Rejection::CannotResume(_) => Self::refused(Reason::CannotResume, message),
             Rejection::CannotFork { .. } => Self::refused(Reason::CannotFork, message),
             Rejection::CannotStart(_) => Self::refused(Reason::CannotStart, message),

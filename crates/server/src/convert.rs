@@ -30,7 +30,7 @@ use crate::events::event;
 use crate::ops::approvals::{AnsweredAsk, AnsweredAsks, AskerReply, WireAsk};
 use crate::ops::editors::NumberedCall;
 use crate::ops::events::SubscriberSnapshot;
-use crate::ops::managed::{AgentChanges, AwaitedAgents};
+use crate::ops::managed::{AgentChanges, AwaitedAgents, WaitingMessage};
 use crate::ops::rules::RuleAdvice;
 use crate::ops::terminals::ReadOutput;
 use crate::ops::tokens::CreatedToken;
@@ -125,6 +125,7 @@ into_wire! {
     StopCounts => wire::StopAllResult: stop_counts;
     TerminalSummary => wire::TerminalRow: terminals::row;
     TranscriptPage => wire::TranscriptResult: managed::transcript;
+    WaitingMessage => wire::QueuedMessageRow: managed::queued_message;
     UntrustedRuleFile => wire::UntrustedFileRow: rules::untrusted_file;
     AgentChanges => wire::AgentDiff: diff::changes;
     MergeOutcome => wire::MergedWorktree: managed::merged;
@@ -174,7 +175,7 @@ macro_rules! is_wire {
 
 is_wire! {
     () wire::HookResult wire::HostStatus wire::LoginTicket wire::NotifyStatus wire::NotifyTestResult
-    wire::PushSubscriptionId wire::RescueResult
+    wire::PushSubscriptionId wire::RescueResult wire::WithdrawnMessage
 }
 
 fn awaited_agents(awaited: &AwaitedAgents, names: AgentNames<'_>) -> wire::WaitAgentsResult {

@@ -99,6 +99,10 @@ async fn dispatch(
         Agent(params) => agents::load(service, &caller, params.agent_id),
         SpawnAgent(params) => managed::spawn(service, &caller, params),
         PromptAgent(params) => managed::prompt(service, &caller, params.agent_id, params.body),
+        QueuedMessages(params) => managed::queued_messages(service, &caller, &params.agent_id),
+        WithdrawMessage(params) => {
+            managed::withdraw_message(service, &caller, &params.agent_id, params.number)
+        },
         InterruptAgent(params) => managed::interrupt(service, &caller, params.agent_id, params.body),
         KillAgent(params) => managed::kill(service, &caller, params.agent_id, params.body),
         SetCeiling(params) => managed::set_ceiling(service, &caller, params.agent_id, params.body),

@@ -7,6 +7,7 @@ import { canDecide, isLive } from "../store.ts";
 import { line } from "../visible.ts";
 import type { Agent } from "../wire_types.ts";
 import { CommandButton } from "./command_button.tsx";
+import { MessageQueue } from "./message_queue.tsx";
 import { useDraft } from "./draft.ts";
 import { showToast } from "./toasts.tsx";
 import { useAction } from "./use_action.ts";
@@ -25,6 +26,11 @@ export function Composer({ agent }: { agent: Agent }) {
     if (action.sending) return "sending…";
     return text.trim() ? undefined : "write a message first";
   };
+  /** The text is written on here, before what was begun meanwhile. */
+  const takeBack = (withdrawn: string) => {
+    setText(text.trim() ? `${withdrawn}\n\n${text}` : withdrawn);
+    focusComposer();
+  };
   const send = async () => {
     const sent = await action.run(async () => showToast({ text: await sendMessage(agent, text) }));
     if (sent) setText("");
@@ -35,6 +41,7 @@ export function Composer({ agent }: { agent: Agent }) {
   const queued = agent.managed?.queued ?? 0;
   return (
     <div class="composer">
+      {queued > 0 && <MessageQueue agent={agent} onWithdrawn={takeBack} />}
       <textarea
         id={COMPOSER_ID} rows={2} value={text} aria-label={`Message to ${line(agent.name)}`} placeholder={placeholderOf(agent)}
         onInput={(event) => setText(event.currentTarget.value)}

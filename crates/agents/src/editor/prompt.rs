@@ -136,6 +136,26 @@ impl EditorConnection {
         }
     }
 
+    /// A prompt that somebody took back before its turn.
+    pub(super) fn fail_withdrawn_prompt(
+        &mut self,
+        output: &mut EditorOutput,
+        session: &str,
+        text: &str,
+        by: &str,
+    ) {
+        let opened = self.sessions.get_mut(session);
+        let place = opened.as_ref().and_then(|opened| {
+            let mut prompts = opened.prompts.iter();
+            prompts.position(|prompt| prompt.turn.is_none() && prompt.text == text)
+        });
+        if let (Some(opened), Some(place)) = (opened, place) {
+            let prompt = opened.prompts.remove(place);
+            let why = format!("{by} withdrew the message");
+            answer_prompt(output, &prompt, "error", Some(&why));
+        }
+    }
+
     /// A prompt that the host did not take.
     pub(super) fn drop_prompt(&mut self, session: &str, request: &RequestId) {
         if let Some(opened) = self.sessions.get_mut(session) {

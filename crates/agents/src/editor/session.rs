@@ -90,6 +90,11 @@ pub enum SessionEvent {
         reason: String,
         message: Option<String>,
     },
+    /// A message to the agent was taken back before its turn.
+    MessageWithdrawn {
+        text: String,
+        by: String,
+    },
     /// Messages that waited for it never reach it.
     MessagesDropped {
         reason: String,

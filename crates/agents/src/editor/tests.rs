@@ -506,6 +506,21 @@ fn a_prompt_that_cannot_be_taken_is_an_error() {
 }
 
 #[test]
+fn a_prompt_that_is_withdrawn_is_an_error_and_others_wait_on() {
+    let mut desk = Desk::open(EditorSettings::default(), &json!({}));
+    desk.prompt("go");
+    let withdrawn = |text: &str| SessionEvent::MessageWithdrawn {
+        text: text.to_owned(),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(desk.event(withdrawn("another")).lines, Vec::<Value>::new());
+    let said = desk.event(withdrawn("go"));
+    let message = said.lines[0]["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with("ann withdrew the message"), "{message}");
+    assert_eq!(desk.event(withdrawn("go")).lines, Vec::<Value>::new());
+}
+
+#[test]
 fn messages_of_others_are_messages_of_the_user() {
     let mut desk = Desk::open(EditorSettings::default(), &json!({}));
     let user = TranscriptEntry::User {

@@ -28,6 +28,9 @@ impl EditorConnection {
                 reason,
                 message,
             } => self.end_turn(output, session, turn, &reason, message.as_deref()),
+            SessionEvent::MessageWithdrawn { text, by } => {
+                self.fail_withdrawn_prompt(output, session, &text, &by);
+            }
             SessionEvent::MessagesDropped { reason } => {
                 self.fail_waiting_prompts(output, session, &reason);
             }

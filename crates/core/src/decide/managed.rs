@@ -15,8 +15,8 @@ use crate::agent::{Agent, OpenCounts, visible_state};
 use crate::event::{
     AgentArchived, AgentConfigured, AgentProfile, AgentRenamed, AgentRunRequested,
     AgentStatusChanged, AgentStopRequested, AnswerDelivery, BaseState, Event, MessageQueued,
-    MessagesDropped, PromptAttachment, PromptMessage, TranscriptAdded, TranscriptEntry,
-    TurnInterrupted, TurnStarted,
+    MessageWithdrawn, MessagesDropped, PromptAttachment, PromptMessage, TranscriptAdded,
+    TranscriptEntry, TurnInterrupted, TurnStarted,
 };
 use crate::ids::{AgentId, Timestamp};
 use crate::input::{ChildrenPolicy, DecisionContext, ManagedInput};
@@ -42,6 +42,11 @@ pub(super) fn decide(
             text,
             attachments,
         } => prompt(state, context, &caller, agent, text, attachments),
+        ManagedInput::WithdrawMessage {
+            caller,
+            agent,
+            number,
+        } => withdraw_message(state, &caller, agent, number),
         ManagedInput::Interrupt {
             caller,
             agent,
@@ -98,6 +103,7 @@ fn prompt(
         events.push(unarchive_agent(state, caller, agent)?);
     }
     let message = PromptMessage {
+        number: 0,
         text,
         by: RecordedActor::from(caller),
         at: context.now,
@@ -117,6 +123,62 @@ fn prompt(
         RunState::Requested | RunState::Launched | RunState::Ready | RunState::Stopping => {}
     }
     Ok(Decision::new(events, DecisionSubject::Agent(id)))
+}
+
+/// Takes a message back that no turn has taken yet. A message leaves the queue once: with the commit
+/// that starts its turn, or with this one.
+fn withdraw_message(
+    state: &State,
+    caller: &Caller,
+    id: AgentId,
+    number: u64,
+) -> Result<Decision, Rejection> {
+    let (_, managed) = load_managed(state, caller, &id)?;
+    let found = find_withdrawable(managed, caller, number);
+    let message = found.map_err(|why| Rejection::CannotWithdraw {
+        agent: id.clone(),
+        number,
+        why,
+    })?;
+    let event = MessageWithdrawn {
+        agent: id.clone(),
+        number,
+        text: message.text.clone(),
+        by: RecordedActor::from(caller),
+    };
+    Ok(Decision::new(
+        vec![event.into()],
+        DecisionSubject::Agent(id),
+    ))
+}
+
+/// A message that waits and may be taken back by this caller, or why there is none.
+fn find_withdrawable<'a>(
+    managed: &'a ManagedAgent,
+    caller: &Caller,
+    number: u64,
+) -> Result<&'a PromptMessage, &'static str> {
+    let is_it = |message: &&PromptMessage| message.number == number;
+    let Some(message) = managed.queue.iter().find(is_it) else {
+        let turn = managed.turn.as_ref();
+        return Err(
+            if turn.is_some_and(|turn| turn.messages.iter().any(|message| is_it(&message))) {
+                "the agent already has it"
+            } else if (1..=managed.messages).contains(&number) {
+                "it no longer waits: the agent got it, or it was withdrawn or dropped"
+            } else {
+                "no such message was sent"
+            },
+        );
+    };
+    // What a child said is kept for its orchestrator; a question of it ends by an answer.
+    if message.parent_message.is_some() {
+        return Err("another agent sent it");
+    }
+    if !caller.principal.is_operator() && message.by.key != caller.principal.key {
+        return Err("somebody else sent it");
+    }
+    Ok(message)
 }
 
 /// The facts that start the next turn with the messages in front, given what the agent has open.
@@ -565,6 +627,7 @@ pub(super) fn queue_text(
     attachments: Vec<PromptAttachment>,
 ) -> Event {
     let message = PromptMessage {
+        number: 0,
         text,
         by,
         at: now,

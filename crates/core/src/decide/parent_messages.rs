@@ -170,6 +170,7 @@ fn parent_message_for(
         _ => return None,
     };
     let message = PromptMessage {
+        number: 0,
         text,
         by,
         at: context.now,

@@ -358,6 +358,10 @@ fn line(event: &Event) -> String {
                 e.agent, e.message.by.name, e.message.text
             )
         }
+        Event::MessageWithdrawn(e) => format!(
+            "{kind} {} {} by {}: {}",
+            e.agent, e.number, e.by.name, e.text
+        ),
         Event::MessagesDropped(e) => format!("{kind} {}: {}", e.agent, e.reason),
         Event::MessageRepeated(e) => format!("{kind} to {} from {}", e.agent, e.from),
         Event::ParentMessageWithdrawn(e) => format!("{kind} to {}: {}", e.agent, e.question),

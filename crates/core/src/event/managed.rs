@@ -539,6 +539,10 @@ pub struct OfferedCommand {
 /// A message to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptMessage {
+    /// Which message to its agent it is, counted from 1 over all runs. The queue gives it, so that it
+    /// is 0 in the event that adds it there.
+    #[serde(default, skip_serializing_if = "is_unnumbered")]
+    pub number: u64,
     pub text: String,
     pub by: RecordedActor,
     /// When they were said.
@@ -561,6 +565,11 @@ pub struct PromptAttachment {
     pub bytes: u64,
     /// The digest of its content when it was attached.
     pub sha256: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+fn is_unnumbered(number: &u64) -> bool {
+    *number == 0
 }
 
 impl PromptMessage {
@@ -599,6 +608,16 @@ impl PromptMessage {
 pub struct MessageQueued {
     pub agent: AgentId,
     pub message: PromptMessage,
+}
+
+/// See `Event::MessageWithdrawn`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageWithdrawn {
+    pub agent: AgentId,
+    /// Which message, as [`PromptMessage::number`] has it.
+    pub number: u64,
+    pub text: String,
+    pub by: RecordedActor,
 }
 
 /// See `Event::MessagesDropped`.

@@ -21,6 +21,13 @@ pub enum ManagedInput {
         text: String,
         attachments: Vec<PromptAttachment>,
     },
+    /// A message that waits for the agent is taken back.
+    WithdrawMessage {
+        caller: Caller,
+        agent: AgentId,
+        /// Which, as `PromptMessage::number` has it.
+        number: u64,
+    },
     /// The running turn is to end.
     Interrupt {
         caller: Caller,

@@ -7,8 +7,8 @@ use crate::approval::Approval;
 use crate::event::{
     AgentArchived, AgentConfigured, AgentExited, AgentLaunched, AgentProfile, AgentReady,
     AgentRenamed, AgentReported, AgentRunRequested, AgentSpawned, AnswerDelivery, ApprovalOutcome,
-    BaseState, MessageQueued, PassUsed, SpawnOptions, TokenUsage, TranscriptAdded, TurnEnded,
-    TurnInterrupted, TurnStarted, WorktreeChanged,
+    BaseState, MessageQueued, MessageWithdrawn, PassUsed, PromptMessage, SpawnOptions, TokenUsage,
+    TranscriptAdded, TurnEnded, TurnInterrupted, TurnStarted, WorktreeChanged,
 };
 use crate::ids::{AgentId, Seq, Timestamp};
 use crate::limits::PASSES_MAX;
@@ -194,7 +194,19 @@ impl State {
 
     pub(super) fn apply_message_queued(&mut self, at: Timestamp, event: &MessageQueued) {
         self.edit_managed(&event.agent, at, |managed| {
-            managed.queue.push_back(event.message.clone());
+            managed.messages += 1;
+            managed.queue.push_back(PromptMessage {
+                number: managed.messages,
+                ..event.message.clone()
+            });
+        });
+    }
+
+    pub(super) fn apply_message_withdrawn(&mut self, at: Timestamp, event: &MessageWithdrawn) {
+        self.edit_managed(&event.agent, at, |managed| {
+            managed
+                .queue
+                .retain(|message| message.number != event.number);
         });
     }
 

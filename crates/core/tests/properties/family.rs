@@ -253,6 +253,7 @@ pub(crate) fn within_an_orchestrators_reach(state: &State, caller: &Caller, even
         Event::ParentNotified(_)
         | Event::MessageQueued(_)
         | Event::MessageRepeated(_)
+        | Event::MessageWithdrawn(_)
         | Event::MessagesDropped(_)
         | Event::ParentMessageWithdrawn(_)
         | Event::TurnStarted(_)

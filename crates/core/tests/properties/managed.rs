@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::event::{
-    AgentOffers, AgentReported, ApprovalOutcome, Event, ProcessKey, RunEnd, SpawnOptions,
-    TranscriptEntry, TurnEnded,
+    AgentOffers, AgentReported, ApprovalOutcome, Event, ParentMessage, ProcessKey, RunEnd,
+    SpawnOptions, TranscriptEntry, TurnEnded,
 };
 use countersign_core::{
     Agent, AgentId, Approval, ApprovalId, Ask, AskRequest, Caller, Duty, Input, Json, ManagedAgent,
-    ManagedAsk, ManagedInput, Principal, PrincipalKey, Role, RunEvent, RunState, Seq, SpawnAgent,
-    State, limits,
+    ManagedAsk, ManagedInput, Principal, PrincipalKey, QuestionId, Role, RunEvent, RunState, Seq,
+    SpawnAgent, State, limits,
 };
 use proptest::prelude::*;
 
@@ -28,8 +28,13 @@ pub(crate) enum When {
 
 #[derive(Clone, Debug)]
 pub(crate) enum ManagedCall {
-    Spawn { name: Option<usize>, prompt: bool },
+    Spawn {
+        name: Option<usize>,
+        prompt: bool,
+    },
     Prompt(Pick),
+    /// The message of this number, counted backward from the newest.
+    Withdraw(Pick, u64),
     Interrupt(Pick),
     Kill(Pick),
     Resume(Pick),
@@ -71,6 +76,7 @@ pub(crate) fn any_managed_call() -> impl Strategy<Value = ManagedCall> {
         4 => (prop::option::of(0..2_usize), prop::bool::weighted(0.8))
             .prop_map(|(name, prompt)| ManagedCall::Spawn { name, prompt }),
         6 => agent().prop_map(ManagedCall::Prompt),
+        3 => (agent(), 0..3_u64).prop_map(|(agent, age)| ManagedCall::Withdraw(agent, age)),
         2 => agent().prop_map(ManagedCall::Interrupt),
         1 => agent().prop_map(ManagedCall::Kill),
         3 => agent().prop_map(ManagedCall::Resume),
@@ -142,6 +148,17 @@ impl World {
                 agent: agent(self, pick),
                 text: "go on".to_owned(),
             },
+            ManagedCall::Withdraw(pick, age) => {
+                let agent = agent(self, pick);
+                let managed = self.folded.find_agent(&agent);
+                let managed = managed.and_then(|agent| agent.managed.as_ref());
+                let newest = managed.map_or(0, |managed| managed.messages);
+                ManagedInput::WithdrawMessage {
+                    caller,
+                    agent,
+                    number: newest.saturating_sub(*age),
+                }
+            }
             ManagedCall::Interrupt(pick) => ManagedInput::Interrupt {
                 caller,
                 agent: agent(self, pick),
@@ -320,10 +337,50 @@ pub(crate) struct Book {
     covered: BTreeMap<AgentId, Vec<ApprovalId>>,
     /// The turn that each agent is in.
     turns: BTreeMap<AgentId, u32>,
+    queues: BTreeMap<AgentId, QueueBook>,
+}
+
+/// Messages that wait for an agent, counted apart from the state.
+#[derive(Default)]
+struct QueueBook {
+    queued: u64,
+    /// Each with the question that it asks, if it asks one.
+    waiting: Vec<(u64, Option<QuestionId>)>,
+}
+
+impl QueueBook {
+    /// Each message leaves the queue once: into a turn, taken back, or dropped.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::MessageQueued(e) => {
+                self.queued += 1;
+                let question = match &e.message.parent_message {
+                    Some(ParentMessage::Question { question, .. }) => Some(question.clone()),
+                    _ => None,
+                };
+                self.waiting.push((self.queued, question));
+            }
+            Event::MessageWithdrawn(e) => {
+                let place = self.waiting.iter().position(|(one, _)| *one == e.number);
+                let place = place.unwrap_or_else(|| panic!("it does not wait: {event:?}"));
+                self.waiting.remove(place);
+            }
+            Event::ParentMessageWithdrawn(e) => {
+                let ended = Some(e.question.clone());
+                self.waiting.retain(|(_, question)| *question != ended);
+            }
+            Event::MessagesDropped(_) => self.waiting.clear(),
+            Event::TurnStarted(e) => drop(self.waiting.drain(..e.messages as usize)),
+            _ => {}
+        }
+    }
 }
 
 impl Book {
     pub(crate) fn note(&mut self, seq: Seq, event: &Event) {
+        if let Some(agent) = event.agent() {
+            self.queues.entry(agent.clone()).or_default().note(event);
+        }
         match event {
             Event::ApprovalRequested(e) if e.ask.request.is_some() => {
                 self.asks.insert(seq, e.ask.clone());
@@ -405,6 +462,10 @@ impl Book {
         assert!(turn.is_none_or(|turn| turn == managed.turns), "{managed:?}");
         let in_session = matches!(managed.run_state, RunState::Ready | RunState::Stopping);
         assert!(turn.is_none() || in_session, "{managed:?}");
+        let waiting = self.queues.get(agent).map(|queue| &queue.waiting);
+        let waiting = waiting.into_iter().flatten().map(|(number, _)| *number);
+        let queue = managed.queue.iter().map(|message| message.number);
+        assert!(queue.eq(waiting), "{managed:?}");
         let kept = managed.passes.len();
         assert!(kept <= limits::PASSES_MAX);
         let known = self.passes.get(agent).map_or(&[][..], Vec::as_slice);
@@ -503,6 +564,7 @@ pub(crate) fn caller_of(input: &ManagedInput) -> Option<&Caller> {
     match input {
         ManagedInput::Spawn(spawn) => Some(&spawn.caller),
         ManagedInput::Prompt { caller, .. }
+        | ManagedInput::WithdrawMessage { caller, .. }
         | ManagedInput::Interrupt { caller, .. }
         | ManagedInput::Kill { caller, .. }
         | ManagedInput::Resume { caller, .. }

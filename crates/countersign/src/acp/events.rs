@@ -4,8 +4,8 @@ use countersign_agents::editor::{
     AgentPhase, SessionChoices, SessionCommand, SessionEvent, SessionOption, SessionSnapshot,
 };
 use countersign_core::event::{
-    AgentExited, AgentPlan, AgentReported, MessagesDropped, PlanStep, ToolStatus, TranscriptAdded,
-    TranscriptEntry, TurnEnded,
+    AgentExited, AgentPlan, AgentReported, MessageWithdrawn, MessagesDropped, PlanStep, ToolStatus,
+    TranscriptAdded, TranscriptEntry, TurnEnded,
 };
 use countersign_core::{AgentId, Json};
 use countersign_protocol::{
@@ -19,9 +19,10 @@ use super::ask_rows;
 use crate::render::escape;
 
 /// What an editor's session is made of.
-pub(super) const KINDS: [&str; 13] = [
+pub(super) const KINDS: [&str; 14] = [
     "agent.configured",
     "agent.exited",
+    "agent.message_withdrawn",
     "agent.messages_dropped",
     "agent.ready",
     "agent.reported",
@@ -55,6 +56,12 @@ pub(super) fn read(event: &HostEvent) -> FedEvent {
         "agent.configured" => FedEvent::Row,
         "agent.exited" => given(payload, |e: AgentExited| SessionEvent::Exited {
             message: escape::line(&e.message).into_owned(),
+        }),
+        "agent.message_withdrawn" => given(payload, |e: MessageWithdrawn| {
+            SessionEvent::MessageWithdrawn {
+                text: e.text,
+                by: escape::line(&e.by.name).into_owned(),
+            }
         }),
         "agent.messages_dropped" => given(payload, |e: MessagesDropped| {
             SessionEvent::MessagesDropped {

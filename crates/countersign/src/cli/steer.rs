@@ -46,7 +46,8 @@ pub(crate) struct ResumeArgs {
 At most 8 files can be attached, each at most 4 MB and together at most 8 MB. An agent that does not
 accept images or files gets a link to each.
 
-While the agent works, the message waits until its turn ends. An agent that ended is restarted.")]
+While the agent works, the message waits until its turn ends; until then `countersign queue` can
+withdraw it. An agent that ended is restarted.")]
 pub(crate) struct SendArgs {
     /// Name or id of the agent
     agent: String,

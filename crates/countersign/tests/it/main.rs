@@ -38,6 +38,7 @@ mod managed_cli;
 mod managed_gate;
 mod managed_kills;
 mod managed_load;
+mod managed_queue;
 mod managed_terminals;
 mod mcp_bridge;
 mod mcp_inspector;

@@ -81,6 +81,53 @@ fn git(folder: &Path, words: &[&str]) {
 }
 
 #[test]
+fn a_message_that_waits_is_listed_and_withdrawn() {
+    let desk = Desk::new();
+    let steps = json!([{ "sleep_ms": 600_000 }]);
+    desk.spawn(&["--name", "ann"], &steps);
+    for message in ["and the docs", "stop after that"] {
+        poll("the message to wait", || {
+            (desk.json(&["ls"])["agents"][0]["managed"]["turns"] == 1).then_some(())
+        });
+        let (code, said) = desk.text(&["send", "ann", message]);
+        assert!(
+            code == Some(0) && said.starts_with("queued: ann gets it"),
+            "{said}"
+        );
+    }
+    let (_, list) = desk.text(&["queue", "ann"]);
+    let rows: Vec<Vec<&str>> = list
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0], ["NUMBER", "AGE", "FROM", "TEXT"]);
+    assert_eq!(
+        (rows[1][0], &rows[1][3..]),
+        ("2", &["and", "the", "docs"][..])
+    );
+    let withdraw = ["queue", "ann", "--withdraw", "2"];
+    assert_eq!(
+        desk.text(&withdraw),
+        (Some(0), "and the docs\nwithdrew message 2\n".to_owned())
+    );
+    let (code, refused) = desk.text(&withdraw);
+    assert!(
+        code == Some(1) && refused.contains("cannot be withdrawn: it no longer waits"),
+        "{refused}"
+    );
+    // The first one is what it works on.
+    let (code, refused) = desk.text(&["queue", "ann", "--withdraw", "1"]);
+    assert!(
+        code == Some(1) && refused.contains("the agent already has it"),
+        "{refused}"
+    );
+    let left = desk.json(&["queue", "ann"]);
+    assert_eq!(left["messages"].as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left["messages"][0]["text"], "stop after that");
+    desk.text(&["kill", "ann"]);
+}
+
+#[test]
 fn a_person_starts_an_agent_lets_it_work_and_reads_what_it_did() {
     let desk = Desk::new();
     let line = "echo two > b";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_agents::{catalog, protocols};
-use countersign_core::event::{SpawnOptions, TerminalBackend, TranscriptAdded};
+use countersign_core::event::{PromptMessage, SpawnOptions, TerminalBackend, TranscriptAdded};
 use countersign_core::limits::AGENTS_END_MS;
 use countersign_core::{
     Agent, AgentId, Caller, Checkpoint, ChildrenPolicy, Event, Input, ManagedAgent, ManagedInput,
@@ -52,9 +52,10 @@ impl AgentGoal {
 }
 
 /// Facts after which an agent may have reached a goal.
-const PROGRESS_EVENTS: [&str; 4] = [
+const PROGRESS_EVENTS: [&str; 5] = [
     "turn.ended",
     "agent.exited",
+    "agent.message_withdrawn",
     "agent.messages_dropped",
     "agent.status_changed",
 ];
@@ -193,6 +194,41 @@ impl Service {
             attachments,
         })
         .await
+    }
+
+    /// Messages that wait for an agent, oldest first. An orchestrator sees those it sent itself.
+    pub async fn queued_messages(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+    ) -> ServiceResult<Vec<PromptMessage>> {
+        self.check_reach(caller, &agent).await?;
+        let (found, _) = self.read_agent(agent.clone()).await?;
+        let managed = found.managed.ok_or(Rejection::NotManaged(agent))?;
+        let own = caller.principal.agent().map(|_| &caller.principal.key);
+        let mut queue = managed.queue.clone();
+        queue.retain(|message| own.is_none_or(|key| message.by.key == *key));
+        Ok(queue.into())
+    }
+
+    /// Takes a message back that waits for an agent, and gives its text. Refused once a turn has it.
+    pub async fn withdraw_message(
+        &self,
+        caller: &Caller,
+        agent: AgentId,
+        number: u64,
+    ) -> ServiceResult<String> {
+        // Read before it is gone: what a number stands for never changes.
+        let waiting = self.queued_messages(caller, agent.clone()).await?;
+        let caller = caller.clone();
+        self.submit_managed(ManagedInput::WithdrawMessage {
+            caller,
+            agent,
+            number,
+        })
+        .await?;
+        let message = waiting.into_iter().find(|one| one.number == number);
+        Ok(message.map(|message| message.text).unwrap_or_default())
     }
 
     /// Ends an agent's turn; what it asked is cancelled.

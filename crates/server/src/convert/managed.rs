@@ -4,14 +4,16 @@ use countersign_core::event::{
     AgentRole, AgentSandbox, Ceiling, EnvVar, OfferedChoice, OfferedCommand, PlanStep, Protocol,
     TerminalBackend, TokenUsage, ToolStatus, TranscriptEntry, Worktree,
 };
-use countersign_core::{ManagedAgent, Turn};
+use countersign_core::limits::QUEUED_TEXT_SHOWN;
+use countersign_core::{ManagedAgent, Turn, truncate_text};
 use countersign_daemon::catalog::ResolvedAgent;
 use countersign_daemon::{CatalogEntry, MergeOutcome, TranscriptPage, WorktreeOutcome};
 use countersign_protocol as wire;
 
 use crate::api_error::ApiError;
+use crate::ops::managed::WaitingMessage;
 
-use super::{AgentNames, name_of, raw, time};
+use super::{AgentNames, name_of, raw, time, who};
 
 pub(crate) fn managed(managed: &ManagedAgent, names: AgentNames<'_>) -> wire::ManagedRow {
     let options = &managed.options;
@@ -280,5 +282,22 @@ pub(super) fn catalog_row(known: &CatalogEntry) -> wire::CatalogRow {
         hint: Some(hint).filter(|hint| !hint.is_empty()),
         name: known.entry.name.to_owned(),
         title: known.entry.title.to_owned(),
+    }
+}
+
+pub(super) fn queued_message(waiting: &WaitingMessage) -> wire::QueuedMessageRow {
+    let WaitingMessage {
+        message,
+        withdrawable,
+    } = waiting;
+    let text = message.full_text();
+    let shown = truncate_text(&text, QUEUED_TEXT_SHOWN);
+    wire::QueuedMessageRow {
+        number: message.number,
+        sent_at: time(message.at),
+        sent_by: who(&message.by),
+        truncated: shown.len() < text.len(),
+        text: shown.to_owned(),
+        withdrawable: *withdrawable,
     }
 }

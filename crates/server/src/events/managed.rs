@@ -37,6 +37,12 @@ pub(super) fn message(event: &Event, names: AgentNames<'_>) -> Option<String> {
             let entries: Vec<String> = entries.collect();
             format!("{} {}", name(&e.agent), entries.join("; "))
         }
+        Event::MessageWithdrawn(e) => format!(
+            "{} withdrew a message to {}: {}",
+            e.by.name,
+            name(&e.agent),
+            truncate_with_ellipsis(&e.text, EXCERPT_BYTES)
+        ),
         Event::MessagesDropped(e) => {
             format!("messages to {} were dropped: {}", name(&e.agent), e.reason)
         }

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use countersign_core::event::{EnvVar, SpawnOptions, TerminalBackend, WorktreeRequest};
+use countersign_core::event::{
+    EnvVar, PromptMessage, SpawnOptions, TerminalBackend, WorktreeRequest,
+};
 use countersign_core::limits::WAIT_AGENTS_MAX;
 use countersign_core::{
     Agent, AgentId, ApprovalId, Caller, ChildrenPolicy, OpenCounts, Rejection, Seq,
@@ -117,6 +119,41 @@ pub(crate) async fn prompt(
     let id = find_id(service, caller, &id)?;
     let prompted = service.prompt_agent(caller, id, body.message, body.attachments);
     Ok(prompted.await?)
+}
+
+/// A message that waits, and whether its reader may take it back.
+pub(crate) struct WaitingMessage {
+    pub(crate) message: PromptMessage,
+    pub(crate) withdrawable: bool,
+}
+
+/// Messages that wait for an agent.
+pub(crate) async fn queued_messages(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+) -> Result<Vec<WaitingMessage>> {
+    let id = find_id(service, caller, id)?;
+    let waiting = service.queued_messages(caller, id).await?;
+    let may_withdraw = caller.refuse_observers().is_ok();
+    let row = |message: PromptMessage| WaitingMessage {
+        // What another agent said is not for anybody else to take back.
+        withdrawable: may_withdraw && message.parent_message.is_none(),
+        message,
+    };
+    Ok(waiting.into_iter().map(row).collect())
+}
+
+/// Takes a message back that waits for an agent.
+pub(crate) async fn withdraw_message(
+    service: &Service,
+    caller: &Caller,
+    id: &str,
+    number: u64,
+) -> Result<wire::WithdrawnMessage> {
+    let id = find_id(service, caller, id)?;
+    let text = service.withdraw_message(caller, id, number).await?;
+    Ok(wire::WithdrawnMessage { number, text })
 }
 
 /// Ends an agent's turn.

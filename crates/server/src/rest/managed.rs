@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use countersign_protocol as wire;
-use countersign_protocol::HostAgent;
+use countersign_protocol::{HostAgent, Reason};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{AuthenticatedCaller, JsonBody, JsonResult, PathId, QueryParams, WaitQuery, wire_json};
+use super::{
+    AuthenticatedCaller, JsonBody, JsonResult, PathId, PathIds, QueryParams, WaitQuery, wire_json,
+};
 use crate::ServerState;
+use crate::api_error::ApiError;
 use crate::ops::managed;
 
 /// The routes about agents that the host runs.
@@ -17,6 +20,8 @@ pub(super) fn router() -> OpenApiRouter<Arc<ServerState>> {
     OpenApiRouter::new()
         .routes(routes!(spawn_agent))
         .routes(routes!(prompt_agent))
+        .routes(routes!(queued_messages))
+        .routes(routes!(withdraw_message))
         .routes(routes!(interrupt_agent))
         .routes(routes!(kill_agent))
         .routes(routes!(set_ceiling))
@@ -58,6 +63,41 @@ async fn prompt_agent(
     JsonBody(body): JsonBody<wire::PromptBody>,
 ) -> JsonResult<HostAgent> {
     managed::prompt(&state.service, &caller, id, body)
+        .await
+        .map(|result| wire_json(&state, result))
+}
+
+/// List the messages that wait for an agent, oldest first. A long text is cut.
+#[utoipa::path(get, path = "/api/v1/agents/{id}/messages", params(("id" = String, Path)),
+    responses((status = 200, body = Vec<wire::QueuedMessageRow>), (status = 403, description = "not for agents, except its orchestrators"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "the host does not run it")))]
+async fn queued_messages(
+    State(state): State<Arc<ServerState>>,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
+    PathId(id): PathId,
+) -> JsonResult<Vec<wire::QueuedMessageRow>> {
+    managed::queued_messages(&state.service, &caller, &id)
+        .await
+        .map(|result| wire_json(&state, result))
+}
+
+/// Withdraw a message that waits for an agent. Once a turn has it, it cannot be withdrawn.
+#[utoipa::path(delete, path = "/api/v1/agents/{id}/messages/{number}", params(("id" = String, Path), ("number" = u64, Path)),
+    responses((status = 200, body = wire::WithdrawnMessage), (status = 403, description = "only for operators, and for the orchestrator that sent it"),
+        (status = 404, description = "unknown agent"), (status = 409, description = "it no longer waits, or is not the caller's to withdraw")))]
+async fn withdraw_message(
+    State(state): State<Arc<ServerState>>,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
+    PathIds(id, number): PathIds,
+) -> JsonResult<wire::WithdrawnMessage> {
+    let number = number.parse();
+    let number = number.map_err(|_| {
+        ApiError::plain(
+            Reason::InvalidParams,
+            "the message must be given by its number",
+        )
+    })?;
+    managed::withdraw_message(&state.service, &caller, &id, number)
         .await
         .map(|result| wire_json(&state, result))
 }

@@ -201,6 +201,8 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.set_bypass", with("for_ms", Value::Null)),
         ("host.spawn_agent", json!({ "cwd": "/" })),
         ("host.prompt_agent", with("message", json!("x"))),
+        ("host.queued_messages", agent()),
+        ("host.withdraw_message", with("number", json!(1))),
         ("host.interrupt_agent", agent()),
         ("host.kill_agent", agent()),
         ("host.set_ceiling", agent()),

@@ -340,6 +340,86 @@ fn messages_wait_for_the_turn_before_them() {
     );
 }
 
+fn withdraw(caller: &Caller, number: u64) -> Input {
+    managed(ManagedInput::WithdrawMessage {
+        caller: caller.clone(),
+        agent: id(),
+        number,
+    })
+}
+
+fn cannot_withdraw(number: u64, why: &'static str) -> Rejection {
+    let agent = id();
+    Rejection::CannotWithdraw { agent, number, why }
+}
+
+#[test]
+fn a_message_is_withdrawn_before_its_turn_and_never_after() {
+    let mut host = working();
+    host.does(send("two"));
+    host.does(send("three"));
+    assert_eq!(
+        host.refuses(withdraw(&person("ann"), 1)),
+        cannot_withdraw(1, "the agent already has it")
+    );
+    // Any operator may, whoever sent it.
+    assert_eq!(
+        host.does(withdraw(&person("bob"), 2)),
+        ["agent.message_withdrawn a 2 by bob: two"]
+    );
+    let gone = "it no longer waits: the agent got it, or it was withdrawn or dropped";
+    assert_eq!(
+        host.refuses(withdraw(&person("ann"), 2)),
+        cannot_withdraw(2, gone)
+    );
+    host.does(turn_ended(1, 1));
+    assert_eq!(owed(&host), ["prompt 2 [\"three\"]"]);
+    assert_eq!(
+        host.refuses(withdraw(&person("ann"), 3)),
+        cannot_withdraw(3, "the agent already has it")
+    );
+    assert_eq!(
+        host.refuses(withdraw(&person("ann"), 1)),
+        cannot_withdraw(1, gone)
+    );
+    for never in [0, 4, u64::MAX] {
+        assert_eq!(
+            host.refuses(withdraw(&person("ann"), never)),
+            cannot_withdraw(never, "no such message was sent")
+        );
+    }
+}
+
+#[test]
+fn a_first_message_that_is_withdrawn_leaves_an_idle_agent() {
+    let mut host = Host::new();
+    host.does(spawn_as(&person("ann"), None, Some("go")));
+    host.does(withdraw(&person("ann"), 1));
+    host.does(ready(1));
+    assert_eq!(owed(&host), Vec::<String>::new());
+    let (_, managed) = host.state.find_managed(&id()).unwrap();
+    assert!(managed.is_at_rest());
+    // Numbers are never used again.
+    host.does(send("two"));
+    assert_eq!(owed(&host), ["prompt 1 [\"two\"]"]);
+    let (_, managed) = host.state.find_managed(&id()).unwrap();
+    assert_eq!(managed.messages, 2);
+}
+
+#[test]
+fn observers_and_agents_withdraw_nothing() {
+    let mut host = working();
+    host.does(send("two"));
+    assert_eq!(
+        host.refuses(withdraw(&observer(), 2)),
+        Rejection::ObserverCannotChange
+    );
+    assert_eq!(
+        host.refuses(withdraw(&agent("a"), 2)),
+        Rejection::AgentNotAllowed(id())
+    );
+}
+
 #[test]
 fn the_answer_to_an_ask_is_owed_once_decided() {
     let mut host = working();

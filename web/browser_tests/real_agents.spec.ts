@@ -94,6 +94,21 @@ test("the terminal of an agent is drawn as it runs, in a frame without an origin
   expect(await child?.evaluate(() => origin)).toBe("null");
 });
 
+test("the terminal of an agent that ended is read after the host was killed", async ({ page, host }) => {
+  const command = "echo last words";
+  const terminal = { command: "sh", args: ["-c", command] };
+  await host.spawnScript("shell", [{ ask: { tool: { call: "t", title: "Run it", kind: "execute", input: { command } }, on_allow: [{ terminal }], on_deny: [] } }]);
+  await expect.poll(() => host.inbox().length).toBe(1);
+  host.run("approve", host.inbox()[0]?.id ?? "");
+  host.run("wait", "shell");
+  host.run("kill", "shell");
+  host.kill();
+  host.restart();
+  await host.login(page);
+  await openAgent(page, host, "shell", "/terminals");
+  await expect(page.frameLocator("iframe").locator(".xterm-rows")).toContainText("last words", { timeout: 20_000 });
+});
+
 test("a message that waits is withdrawn into the composer, and one that the agent has is not", async ({ page, host }) => {
   const id = await host.spawnScript("sleeper", [{ say: "I wait.\n" }, { sleep_ms: 120_000 }]);
   await host.login(page);

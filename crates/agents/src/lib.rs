@@ -34,8 +34,8 @@ pub use process::LaunchError;
 pub use program_version::{ProgramVersion, VersionError, probe_version};
 pub use shells::{
     AcpShells, CommandSpec, EditorAbilities, EditorCall, EditorCallError, EditorFuture, EditorLink,
-    EditorReply, LocalShells, NoShells, ShellBackend, ShellError, ShellFuture, TerminalId,
-    TerminalOutput, TerminalPiece, TerminalSummary,
+    EditorReply, KeptTerminals, LocalShells, NoShells, ShellBackend, ShellError, ShellFuture,
+    TerminalId, TerminalOutput, TerminalPiece, TerminalSummary,
 };
 pub use tree::{
     ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,

@@ -2,10 +2,11 @@
 //!
 //! [`LocalShells`] runs them as processes of this machine; a runner uses it on behalf of its host, which
 //! reaches it through [`RunnerShells`](crate::runner::RunnerShells). [`AcpShells`] has the editor run them that
-//! the agent is open in, and [`NoShells`] runs none.
+//! the agent is open in, [`NoShells`] runs none, and [`KeptTerminals`] has the output of a run that is over.
 
 mod acp;
 mod editor_call;
+mod kept;
 mod local;
 mod none;
 mod output_tail;
@@ -25,6 +26,7 @@ pub use acp::AcpShells;
 pub use editor_call::{
     EditorAbilities, EditorCall, EditorCallError, EditorFuture, EditorLink, EditorReply,
 };
+pub use kept::KeptTerminals;
 pub use local::LocalShells;
 pub use none::NoShells;
 

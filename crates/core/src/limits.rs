@@ -340,6 +340,15 @@ pub const RELEASED_TERMINALS_KEPT: usize = 16;
 /// Output that is kept of each of them: with all of them a runner stays small.
 pub const RELEASED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
+/// What is kept of the command of a terminal whose agent has ended.
+pub const KEPT_COMMAND_BYTES_MAX: usize = 8 * 1024;
+
+/// Agents whose terminals are kept after their end: with all terminals of each, about 150 MB.
+pub const ENDED_TERMINALS_AGENTS_MAX: usize = 100;
+
+/// How long the end of an agent waits for the output of its terminals.
+pub const KEEP_TERMINALS_MS: u64 = 5_000;
+
 /// Output of a terminal that one reader gets at a time.
 pub const TERMINAL_PIECE_BYTES_MAX: usize = 256 * 1024;
 

@@ -164,7 +164,7 @@ pub(crate) enum CliCommand {
     Configure(steer::ConfigureArgs),
     /// Print the transcript of an agent
     Logs(logs::LogsArgs),
-    /// Follow the output of a command that an agent runs
+    /// List the terminals of an agent, or follow the output of one
     Terminal(terminal::TerminalArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),

@@ -82,6 +82,7 @@ pub(crate) async fn run(
     let mut settings = settings(&paths, agents_alone_ms)?;
     settings.escalation_ms = escalation_ms;
     settings.notify = notify;
+    settings.terminals_folder = Some(paths.data_dir.join("terminals"));
     settings.runners.sandbox = Some(sandbox);
     // The record before the doors: opening it takes its lock, so a second host fails here and leaves
     // the socket of the first one alone.

@@ -14,6 +14,7 @@ mod device_uses;
 mod directory;
 mod driver;
 mod duty_board;
+mod ended_terminals;
 mod feed;
 mod gate;
 mod ids;

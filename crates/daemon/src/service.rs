@@ -26,6 +26,7 @@ use crate::device_uses::DeviceUses;
 use crate::directory::AgentDirectory;
 use crate::driver::{self, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
 use crate::duty_board::{DutyBoard, DutyReceiver};
+use crate::ended_terminals::EndedTerminals;
 use crate::feed::{Feed, FeedEntry};
 use crate::gate::Gate;
 use crate::notify::NotifyCenter;
@@ -88,6 +89,7 @@ struct ServiceInner {
     directory: Arc<AgentDirectory>,
     device_uses: DeviceUses,
     terminals: AgentTerminals,
+    ended_terminals: Arc<EndedTerminals>,
     editors: AgentEditors,
     /// Whatever runs beside its caller. All of it ends soon after the loop does.
     tasks: TaskTracker,
@@ -221,6 +223,7 @@ fn assemble(
         rulebook,
         device_uses: DeviceUses::default(),
         terminals: AgentTerminals::default(),
+        ended_terminals: Arc::new(EndedTerminals::new(settings.terminals_folder)),
         editors: AgentEditors::default(),
         secrets: AgentSecrets::default(),
         runners: settings.runners,

@@ -26,9 +26,20 @@ impl AgentTerminals {
     pub fn replace_rows(&mut self, rows: Vec<TerminalRow>) {
         self.is_loaded = true;
         self.problem = None;
-        if !rows.is_empty() {
-            self.rows = rows;
+        if rows.is_empty() {
+            return;
         }
+        // A new run counts its terminals from one again, so the same id can be another terminal.
+        let began = |rows: &[TerminalRow], id: &str| {
+            let mut rows = rows.iter();
+            rows.find(|row| row.id == id).map(|row| row.started_at)
+        };
+        let is_other =
+            |screen: &TerminalScreen| began(&rows, &screen.id) != began(&self.rows, &screen.id);
+        if self.screen.as_ref().is_some_and(is_other) {
+            self.screen = None;
+        }
+        self.rows = rows;
     }
 
     pub fn selected_index(&self) -> usize {
@@ -120,5 +131,40 @@ impl TerminalScreen {
         self.parser
             .screen_mut()
             .set_scrollback(back.min(SCROLLBACK_LINES));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_protocol::Time;
+
+    use super::*;
+
+    fn row(id: &str, started_at: u64) -> TerminalRow {
+        TerminalRow {
+            bytes: 0,
+            command: "ls".to_owned(),
+            cwd: None,
+            ended_at: None,
+            exit_code: None,
+            first_offset: 0,
+            id: id.to_owned(),
+            signal: None,
+            started_at: Time(started_at),
+        }
+    }
+
+    #[test]
+    fn a_terminal_of_the_next_run_is_read_from_its_beginning() {
+        let mut terminals = AgentTerminals::default();
+        terminals.replace_rows(vec![row("term-1", 1)]);
+        terminals.screen = Some(TerminalScreen::new("term-1", (80, 24)));
+        terminals.replace_rows(vec![row("term-1", 1), row("term-2", 2)]);
+        assert!(terminals.screen.is_some());
+        // The list of an agent that has none leaves what is shown.
+        terminals.replace_rows(Vec::new());
+        assert!(terminals.screen.is_some());
+        terminals.replace_rows(vec![row("term-1", 3)]);
+        assert!(terminals.screen.is_none());
     }
 }

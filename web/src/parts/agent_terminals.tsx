@@ -35,7 +35,8 @@ export function AgentTerminalsTab({ agent }: { agent: Agent }) {
           </li>
         ))}
       </ul>
-      {open && <TerminalFrame agentId={agent.id} terminalId={open.id} />}
+      {/* A new run counts its terminals from one again. */}
+      {open && <TerminalFrame key={`${open.id} ${open.started_at}`} agentId={agent.id} terminalId={open.id} />}
     </div>
   );
 }

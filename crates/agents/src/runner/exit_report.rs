@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::backlog::OutputBacklog;
 use super::folder::open_regular;
 use crate::adapter::{ProcessExit, WriteId, WriteKind};
+use crate::shells::KeptTerminals;
 
 pub(super) const FILE: &str = "exit-report";
 const UNFINISHED: &str = "exit-report.part";
@@ -34,6 +35,8 @@ pub struct ExitReport {
     pub log: String,
     /// What was written to the agent, and what each meant.
     pub written: Vec<(WriteId, WriteKind)>,
+    /// What its terminals wrote last.
+    pub terminals: KeptTerminals,
 }
 
 /// All but the bytes.
@@ -45,6 +48,9 @@ pub(super) struct ExitReportHeader {
     pub(super) why: Option<String>,
     pub(super) log: String,
     pub(super) written: Vec<(WriteId, WriteKind)>,
+    /// Missing in the report of an older runner.
+    #[serde(default)]
+    pub(super) terminals: KeptTerminals,
 }
 
 pub(super) fn write(
@@ -121,6 +127,7 @@ fn read_from(file: File) -> io::Result<ExitReport> {
         why: head.why,
         log: head.log,
         written: head.written,
+        terminals: head.terminals,
     })
 }
 

@@ -18,6 +18,7 @@ use super::state::RunnerState;
 use super::wire::{LaunchRequest, WriteHeader};
 use super::write_queue::{QueuedReply, QueuedWrite};
 use crate::adapter::ProcessExit;
+use crate::shells::KeptTerminals;
 use crate::tree::ProcessTree;
 
 #[derive(Debug)]
@@ -175,7 +176,11 @@ impl Runner {
     }
 
     /// Leaves what the next host has to know. `why` is why the runner ended its agent.
-    pub(super) fn write_exit_report(&self, why: Option<String>) -> std::io::Result<()> {
+    pub(super) fn write_exit_report(
+        &self,
+        why: Option<String>,
+        terminals: KeptTerminals,
+    ) -> std::io::Result<()> {
         let state = self.state();
         let (exit, trouble) = state.exited.clone().unwrap_or_default();
         let not_launched = match &state.launched {
@@ -192,6 +197,7 @@ impl Runner {
             why: not_launched.or(why).or(trouble),
             log: state.log.clone(),
             written: state.writes.list(),
+            terminals,
         };
         exit_report::write(&self.record.folder, &head, &state.backlog)
     }

@@ -20,6 +20,7 @@ use super::hub::Runner;
 use super::socket::{self, RunnerSocket};
 use super::{FILES, RECORD_FILE, RunnerRecord, TMP_FOLDER, host_connection, peers};
 use crate::procfs;
+use crate::shells::KeptTerminals;
 use crate::spawn_hooks::RunnerParent;
 use crate::tree::ProcessTree;
 
@@ -274,8 +275,12 @@ impl RunnerLoop {
     /// On a full disk it is tried for a while: somebody may make room.
     async fn leave_exit_report(&self, why: Option<String>) -> Result<(), RunnerFailure> {
         let folder = &self.runner.record.folder;
+        let terminals = self.collect_terminals().await;
         let mut tries = 1;
-        while let Err(source) = self.runner.write_exit_report(why.clone()) {
+        while let Err(source) = self
+            .runner
+            .write_exit_report(why.clone(), terminals.clone())
+        {
             if tries == limits::RUNNER_EXIT_REPORT_TRIES {
                 return Err(RunnerFailure::ExitReport {
                     folder: folder.clone(),
@@ -287,6 +292,21 @@ impl RunnerLoop {
         }
         drop(fs::remove_file(folder.join(super::SPILL_FILE)));
         Ok(())
+    }
+}
+
+impl RunnerLoop {
+    /// What the terminals of the agent wrote last, for people. The report goes out without it, too.
+    async fn collect_terminals(&self) -> KeptTerminals {
+        let agent = self.runner.state().agent.clone();
+        let Some(agent) = agent else {
+            return KeptTerminals::default();
+        };
+        let collected = KeptTerminals::collect(&agent.shells).await;
+        collected.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the output of the agent's terminals is lost");
+            KeptTerminals::default()
+        })
     }
 }
 

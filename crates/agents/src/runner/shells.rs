@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::link::{LinkOutbox, WriteError};
+use super::link::LinkOutbox;
 use super::wire::{ShellCall, ShellFailure, ShellReply, VERSION_WITH_READERS};
 use crate::adapter::ProcessExit;
 use crate::shells::{
@@ -14,36 +14,19 @@ use crate::shells::{
 /// Runs commands where the agent runs. They continue without a host.
 #[derive(Clone, Debug)]
 pub(super) struct RunnerShells {
-    outbox: Option<Arc<LinkOutbox>>,
+    outbox: Arc<LinkOutbox>,
     /// The version of the link that the runner speaks.
     version: u32,
 }
 
 impl RunnerShells {
     pub(super) fn live(outbox: Arc<LinkOutbox>, version: u32) -> Self {
-        Self {
-            outbox: Some(outbox),
-            version,
-        }
-    }
-
-    /// The terminals of a runner that has gone: every call fails.
-    pub(super) fn ended() -> Self {
-        Self {
-            outbox: None,
-            version: VERSION_WITH_READERS,
-        }
-    }
-
-    async fn send(&self, call: ShellCall) -> Result<(ShellReply, Vec<u8>), ShellFailure> {
-        match &self.outbox {
-            Some(outbox) => outbox.call(call).await,
-            None => Err(ShellFailure::Failed(WriteError::Gone.to_string())),
-        }
+        Self { outbox, version }
     }
 
     async fn call(&self, call: ShellCall, what: &str) -> Result<(ShellReply, Vec<u8>), ShellError> {
-        self.send(call).await.map_err(|failure| match failure {
+        let called = self.outbox.call(call).await;
+        called.map_err(|failure| match failure {
             ShellFailure::NotFound(terminal) => ShellError::NotFound(TerminalId::new(terminal)),
             ShellFailure::NotPermitted(reason) => ShellError::NotPermitted(reason),
             ShellFailure::Failed(reason) => failed(what, reason),

@@ -4,41 +4,45 @@
 //! Invariant: nothing that an agent writes reaches the terminal it is shown in as a command: control
 //! characters are shown as escapes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use clap::Args;
 use countersign_core::limits::TERMINAL_WAIT_MS;
-use countersign_protocol::{TerminalOutputParams, TerminalOutputResult, method};
+use countersign_protocol::{
+    AgentParams, TerminalOutputParams, TerminalOutputResult, TerminalRow, Time, method,
+};
 
 use super::CommonArgs;
 use crate::client::HostClient;
 use crate::error::CliError;
 use crate::exit::CliExit;
-use crate::output;
 use crate::reconnect::{RetryLimit, is_lost, reconnect};
 use crate::render::escape;
+use crate::{duration, output};
 
 /// What a call may take beyond the time for which the host waits for output.
 const MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Args)]
 #[command(after_help = "Examples:
+  countersign terminal builder
   countersign terminal builder/term-1
 
-Follows the output until the command ends, across restarts of the host. Terminals are listed on the web
-page and by `GET /api/v1/agents/ID/terminals`.")]
+With an agent alone, lists its terminals. With a terminal, follows the output until the command ends,
+across restarts of the host. The output of an agent that ended stays readable until it is started
+again, or until the record of its end is pruned: the last 64 KB of each of its newest 16 terminals.")]
 pub(crate) struct TerminalArgs {
-    /// The agent and its terminal, as AGENT/TERMINAL
-    #[arg(value_name = "AGENT/TERMINAL")]
+    /// The agent, or one of its terminals, as AGENT/TERMINAL
+    #[arg(value_name = "AGENT[/TERMINAL]")]
     target: String,
 }
 
 pub(super) async fn terminal(common: &CommonArgs, args: TerminalArgs) -> Result<CliExit, CliError> {
     let Some((agent, terminal)) = args.target.split_once('/') else {
-        let what = format!("`{}` does not name a terminal", escape::line(&args.target));
-        return Err(CliError::usage(what).with_hint("name it as AGENT/TERMINAL"));
+        return list(common, args.target).await;
     };
     let mut client = common.connect().await?;
     let mut text = TerminalText::default();
@@ -70,6 +74,43 @@ pub(super) async fn terminal(common: &CommonArgs, args: TerminalArgs) -> Result<
         if piece.ended {
             return Ok(CliExit::Ok);
         }
+    }
+}
+
+async fn list(common: &CommonArgs, agent_id: String) -> Result<CliExit, CliError> {
+    let params = AgentParams { agent_id };
+    let terminals = common.call::<method::Terminals>(&params).await?;
+    if common.json {
+        output::print_json(&BTreeMap::from([("terminals", terminals)]))?;
+    } else if terminals.is_empty() {
+        output::print_message("no terminals");
+    } else {
+        let now = duration::now();
+        output::print(&terminal_list(&terminals, now, output::list_width()))?;
+    }
+    Ok(CliExit::Ok)
+}
+
+fn terminal_list(terminals: &[TerminalRow], now: Time, width: usize) -> String {
+    let rows = terminals.iter().map(|terminal| {
+        vec![
+            escape::line(&terminal.id).into_owned(),
+            describe_state(terminal),
+            duration::age(now, terminal.started_at),
+            terminal.bytes.to_string(),
+            escape::line(&terminal.command).into_owned(),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    output::columns(&["ID", "STATE", "AGE", "BYTES", "COMMAND"], &rows, width)
+}
+
+fn describe_state(terminal: &TerminalRow) -> String {
+    match (&terminal.signal, terminal.exit_code, terminal.ended_at) {
+        (Some(signal), ..) => escape::line(signal).into_owned(),
+        (None, Some(code), _) => format!("exit {code}"),
+        (None, None, Some(_)) => "ended".to_owned(),
+        (None, None, None) => "running".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::host::poll;
+use crate::host::{command, poll};
 use crate::http::Rest;
 use crate::scene::{Scene, rested, told};
 use crate::wire::Wire;
@@ -57,8 +57,8 @@ async fn a_command_that_prints_a_gigabyte_costs_the_host_only_its_bound() {
 }
 
 #[tokio::test]
-async fn people_read_a_terminal_until_its_agent_ends() {
-    let scene = Scene::begin_with_rules(RULES);
+async fn people_read_a_terminal_also_after_its_agent_and_its_host_ended() {
+    let mut scene = Scene::begin_with_rules(RULES);
     let mut wire = Wire::subscriber(&scene.host).await;
     let steps = json!([{ "terminal": { "command": "printf 'a\\033[1mb'; exit 7" } }]);
     let (id, _) = play(&scene, &mut wire, &steps).await;
@@ -92,9 +92,84 @@ async fn people_read_a_terminal_until_its_agent_ends() {
 
     scene.end_all(&mut wire).await;
     let params = json!({ "agent_id": id });
+    let again = wire.ok("host.terminals", params.clone()).await;
+    assert_eq!(again, listed);
+    assert_eq!(rest.get(&path).await.json(), expected);
+    scene.host.kill();
+    scene.host.start_disarmed();
+    let mut wire = Wire::operator(&scene.host).await;
+    assert_eq!(wire.ok("host.terminals", params.clone()).await, listed);
+    let output = wire.ok("host.terminal_output", place.clone()).await;
+    assert_eq!(output["data"], "YRtbMW1i");
+    let line = format!("ann/{}", row["id"].as_str().unwrap());
+    let printed = run_command(&scene, &["terminal", &line]);
+    assert_eq!(printed, "a\\u{1b}[1mb");
+    let list = run_command(&scene, &["terminal", "ann"]);
+    assert!(list.contains("exit 7") && list.contains("printf"), "{list}");
+    // With the record before it, what it printed is erased.
+    let head = wire.ok("host.status", json!({})).await["event_sequence"].take();
+    wire.ok("host.prune_events", json!({ "before": head }))
+        .await;
     assert_eq!(wire.ok("host.terminals", params).await, json!([]));
     let error = wire.no("host.terminal_output", place).await;
     assert_eq!(error["data"]["reason"], "unreadable_terminal");
+}
+
+fn run_command(scene: &Scene, words: &[&str]) -> String {
+    let ran = command(scene.host.home()).args(words).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_runner_that_ends_without_a_host_leaves_what_its_terminals_wrote() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("rules.toml"), RULES).unwrap();
+    let mut scene = Scene::begin_in(home, &[("COUNTERSIGN_RUNNER_PATIENCE_MS", "2000")]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let ready = scene.path("ready");
+    let command = format!("echo begun; touch {ready}; sleep 1000");
+    let steps = json!([{ "terminal": { "command": command } }]);
+    let id = scene.spawn(&mut wire, "ann", &steps).await;
+    let asked = wire.event_of("approval.requested").await;
+    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": "approve" });
+    wire.reply("host.resolve_approval", params).await;
+    poll("the command to run", || {
+        fs::exists(&ready).unwrap().then_some(())
+    });
+    scene.host.kill();
+    poll("the runner to give up", || {
+        scene.runners().is_empty().then_some(())
+    });
+    scene.host.start_disarmed();
+    let mut wire = Wire::operator(&scene.host).await;
+    rested(&mut wire, &id).await;
+    let listed = wire.ok("host.terminals", json!({ "agent_id": id })).await;
+    assert_eq!(listed[0]["signal"], "SIGKILL", "{listed}");
+    let place = json!({ "agent_id": id, "terminal_id": listed[0]["id"] });
+    let output = wire.ok("host.terminal_output", place).await;
+    let expected = json!({
+        "data": "YmVndW4K", "from": 0, "next": 6, "ended": true, "skipped": 0,
+    });
+    assert_eq!(output, expected);
+}
+
+#[tokio::test]
+async fn a_host_killed_when_a_run_is_over_loses_no_output_of_its_terminals() {
+    let mut scene = Scene::begin_with_rules(RULES);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let steps = json!([{ "terminal": { "command": "echo kept" } }]);
+    let (id, _) = play(&scene, &mut wire, &steps).await;
+    scene.host.kill();
+    scene.host.start_armed("run_over:1");
+    let mut wire = Wire::operator(&scene.host).await;
+    wire.request("host.kill_agent", json!({ "agent_id": id }))
+        .await;
+    scene.host.restart_after_crash();
+    let mut wire = Wire::operator(&scene.host).await;
+    rested(&mut wire, &id).await;
+    let listed = wire.ok("host.terminals", json!({ "agent_id": id })).await;
+    assert_eq!(listed[0]["bytes"], 5, "{listed}");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use countersign_agents::KeptTerminals;
 use countersign_agents::adapter::ProcessExit;
 use countersign_agents::runner::{ExitReport, Link, LinkError, RunnerRecord};
 use countersign_core::event::ProcessKey;
@@ -191,6 +192,7 @@ impl LeftRun {
             why: Some(why),
             log: String::new(),
             written: Vec::new(),
+            terminals: KeptTerminals::default(),
         };
         Some(RunnerConnection {
             link: report.into_link(offset),

@@ -227,6 +227,11 @@ impl Run {
         let mut reader = self.tasks.spawn(reading.in_current_span());
         let reason = self.wait_until_over(&mut reader, duties, shutdown).await;
         let mut outcome = self.finish(reason, reader).await;
+        if let RunOutcome::Over(_) = &outcome {
+            // Before the end is recorded: after that the runner goes, and its terminals with it.
+            let shells = &*self.requests.shells;
+            self.service.keep_terminals(&self.key.agent, shells).await;
+        }
         // First, because some tasks wait for it: a wait for a terminal's exit has no other end.
         self.over.cancel();
         self.tasks.close();

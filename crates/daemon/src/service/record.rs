@@ -106,9 +106,10 @@ impl Service {
 
     /// Erases everything before an event. Gives the event that records it.
     pub async fn prune(&self, caller: Caller, before: Seq) -> ServiceResult<Seq> {
-        Ok(event(self.submit(Input::Prune { caller, before }).await?)?
-            .committed
-            .seq)
+        let pruned = self.submit(Input::Prune { caller, before }).await?;
+        // What ended agents printed is as old as their end.
+        self.prune_terminals(before).await;
+        Ok(event(pruned)?.committed.seq)
     }
 
     /// Has the loop look whether the record is still there; what it finds is

@@ -29,6 +29,8 @@ pub struct HostSettings {
     pub runners: RunnerSettings,
     /// How people elsewhere are told.
     pub notify: NotifySettings,
+    /// Where the output of terminals of ended agents is kept; `None` if it is not.
+    pub terminals_folder: Option<PathBuf>,
 }
 
 impl HostSettings {
@@ -42,6 +44,7 @@ impl HostSettings {
             rulebook: Rulebook::empty(),
             runners: RunnerSettings::default(),
             notify: NotifySettings::default(),
+            terminals_folder: None,
         }
     }
 }

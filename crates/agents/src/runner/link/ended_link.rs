@@ -18,7 +18,6 @@ use super::{
     spawn_for_link,
 };
 use crate::adapter::{AgentWrite, WriteId};
-use crate::runner::RunnerShells;
 use crate::runner::exit_report::ExitReport;
 use crate::runner::used_ids::UsedIds;
 
@@ -53,7 +52,7 @@ impl ExitReport {
         Link {
             events,
             sender: Arc::new(EndedLink { written }),
-            shells: Arc::new(RunnerShells::ended()),
+            shells: Arc::new(self.terminals),
             agent: None,
             log: self.log,
         }

@@ -18,6 +18,7 @@ use crate::runner::wire::{
     ShellCall, ShellFailure, ShellReply, VERSION, VERSION_OLDEST, WriteHeader, WriteStatus,
 };
 use crate::runner::{ExitReport, RunnerRecord};
+use crate::shells::KeptTerminals;
 use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Far more than anything here takes, so that a test that waits in vain ends.
@@ -503,6 +504,7 @@ async fn last_words_are_heard_as_if_the_runner_lived() {
             (WriteId::Line(4), WriteKind::Deny),
             (own(7), WriteKind::Unspecified),
         ],
+        terminals: KeptTerminals::default(),
     };
     let link = words.into_link(14);
     assert_eq!((link.agent, link.log.as_str()), (None, "its log"));

@@ -1,5 +1,6 @@
 //! How runners and agents end.
 
+use countersign_agents::KeptTerminals;
 use countersign_agents::adapter::{WriteId, WriteKind};
 use countersign_agents::runner::{ExitReport, read_exit_report};
 use rustix::process::Signal;
@@ -34,6 +35,7 @@ async fn without_a_host_a_runner_ends_its_agent_and_leaves_last_words() {
         why: Some("no host came for 1 second".to_owned()),
         log: "log\n".to_owned(),
         written: vec![(WriteId::Line(4), WriteKind::Allow)],
+        terminals: KeptTerminals::default(),
     };
     let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));
@@ -81,6 +83,7 @@ async fn a_runner_that_is_told_to_end_leaves_last_words() {
         why: Some("the runner was told to end".to_owned()),
         log: String::new(),
         written: Vec::new(),
+        terminals: KeptTerminals::default(),
     };
     let found = read_exit_report(&dir.path().join("run")).unwrap();
     assert_eq!(found, Some(expected));

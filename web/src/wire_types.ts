@@ -119,6 +119,7 @@ export interface Approval {
   cwd?: string;
   deadline?: Time;
   delivery?: "waiting" | "attempted" | "delivered" | "withdrawn" | "unknown";
+  deliveries?: number;
   details?: unknown;
   door?: string;
   edited_input?: unknown;

@@ -17,14 +17,16 @@ const steps = story.steps as unknown as StoryStep[];
 const snapshots = [story.start as unknown as Snapshot, ...steps.map((step) => step.snapshot)];
 
 /**
- * What both tell: a snapshot has neither questions that ended nor names of agents that left, and events do not say
- * whether an answer was delivered.
+ * What both tell: a snapshot has neither questions that ended nor names of agents that left, and the events that a page
+ * is sent do not say how often an answer was delivered. Its cursor is the newest of them; that of a snapshot may be
+ * one that only matters to the host itself.
  */
 function toldState(state: HostState): object {
   const rows = [...state.approvals.values()].sort((a, b) => a.sequence - b.sequence);
-  const approvals = rows.map(({ delivery: _delivery, agent_name, ...row }) => ({ ...row, agent_name: state.agents.has(row.agent_id ?? "") ? agent_name : undefined }));
+  const approvals = rows.map(({ delivery: _delivery, deliveries: _deliveries, agent_name, ...row }) => ({ ...row, agent_name: state.agents.has(row.agent_id ?? "") ? agent_name : undefined }));
   const questions = [...state.questions.values()].filter((row) => row.state === "pending");
-  return { ...state, approvals, questions };
+  const { cursor: _cursor, ...rest } = state;
+  return { ...rest, approvals, questions };
 }
 
 /** Fetches the rows that events were about, as the page does. */
@@ -53,5 +55,37 @@ test("a snapshot in the middle of the story changes nothing", () => {
     state = fetchStale(events.reduce(apply, state), snapshot);
     assert.deepEqual(toldState(fromSnapshot(snapshot, state)), toldState(state), what);
     assert.equal(events.reduce(apply, state), state, what);
+  }
+});
+
+/** Every beginning of the story, also in the middle of a step, with the snapshot that follows. */
+function* prefixes(): Generator<{ events: HostEvent[]; next: Snapshot; what: string }> {
+  const events: HostEvent[] = [];
+  for (const step of steps) {
+    for (const event of step.events) {
+      events.push(event);
+      yield { events: [...events], next: step.snapshot, what: `${step.what}, event ${event.sequence}` };
+    }
+  }
+}
+
+test("after every event the state is that of the snapshot, or becomes so with the rest of its commit", () => {
+  for (const { events, next, what } of prefixes()) {
+    const state = events.reduce(apply, fromSnapshot(story.start as unknown as Snapshot));
+    assert.equal(state.cursor, events.at(-1)?.sequence, what);
+    // A snapshot is never taken inside a commit; the rest of it leads there, however the events come in.
+    const rest = steps.flatMap((step) => step.events).filter((event) => event.sequence > state.cursor && event.sequence <= next.event_sequence);
+    const whole = fetchStale(rest.reduce(apply, state), next);
+    assert.deepEqual(toldState(whole), toldState(fromSnapshot(next)), what);
+  }
+});
+
+test("a new snapshot brings every earlier state up to date", () => {
+  for (const { events, what } of prefixes()) {
+    const state = events.reduce(apply, fromSnapshot(story.start as unknown as Snapshot));
+    for (const later of snapshots.filter((snapshot) => snapshot.event_sequence >= state.cursor)) {
+      // Questions that ended meanwhile are kept as ended, and are not part of what both tell.
+      assert.deepEqual(toldState(fromSnapshot(later, state)), toldState(fromSnapshot(later)), what);
+    }
   }
 });

@@ -90,14 +90,14 @@ async fn tell_story(recorder: &mut Recorder<'_>) {
             params,
         )
         .await;
-    let again = ask("docs", "Bash", &json!({ "command": "cargo test" }));
-    recorder
-        .act(
-            "the same is allowed by the grant",
-            "host.request_approval",
-            again,
-        )
-        .await;
+    let command = json!({ "command": "cargo test" });
+    for (agent, what) in [
+        ("docs", "the same of another agent is asked"),
+        ("fix", "the same is allowed by the grant"),
+    ] {
+        let again = ask(agent, "Bash", &command);
+        recorder.act(what, "host.request_approval", again).await;
+    }
     let params = json!({
         "approval_id": write["id"], "resolution": "deny", "message": "not this file",
     });
@@ -114,6 +114,7 @@ async fn tell_story(recorder: &mut Recorder<'_>) {
     recorder
         .act("the question is answered", "host.answer_question", params)
         .await;
+    tell_of_many(recorder).await;
     let params = json!({ "agent_id": "fix", "status": "running", "current_task": "tests" });
     recorder
         .act("an agent says what it does", "host.set_status", params)
@@ -132,6 +133,37 @@ async fn tell_story(recorder: &mut Recorder<'_>) {
             "host.unregister_agent",
             json!({ "agent_id": "docs" }),
         )
+        .await;
+}
+
+/// Several answers at once, a bypass, and a question that nobody needs answered any more.
+async fn tell_of_many(recorder: &mut Recorder<'_>) {
+    let mut answers = Vec::new();
+    for (host, resolution) in [("a", "approve"), ("b", "deny")] {
+        let url = json!({ "url": format!("https://{host}.example") });
+        let fetch = ask("fix", "WebFetch", &url);
+        let row = recorder
+            .act("a page is asked", "host.request_approval", fetch)
+            .await;
+        answers.push(json!({ "approval_id": row["id"], "resolution": resolution }));
+    }
+    recorder
+        .act(
+            "two asks are answered together",
+            "host.resolve_approvals",
+            json!({ "answers": answers }),
+        )
+        .await;
+    for (what, for_ms) in [
+        ("a bypass begins", json!(60_000)),
+        ("the bypass ends", Value::Null),
+    ] {
+        let params = json!({ "agent_id": "fix", "for_ms": for_ms });
+        recorder.act(what, "host.set_bypass", params).await;
+    }
+    let params = json!({ "question": "Which font?", "agent_id": "docs" });
+    recorder
+        .act("another question is asked", "host.ask_question", params)
         .await;
 }
 

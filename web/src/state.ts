@@ -101,12 +101,16 @@ function isAboutAgent(kind: string): boolean {
 }
 
 const USUAL_OPTIONS = ["approve", "deny"];
+const USUAL_APPROVING = ["approve"];
 
-/** A brief row with what it leaves out because it follows from the rest: see the protocol's `brief_row.rs`. */
+/** A brief row with what it leaves out because it follows from the rest: see the protocol's `listed_ask.rs`. */
 export function fillBrief(row: Approval): Approval {
   if (row.brief !== true) return row;
   const view = row.view && { ...row.view, cut: true, editable: row.view.editable ?? false, edits: row.view.edits ?? [], warnings: row.view.warnings ?? [] };
-  return { ...row, action: row.action ?? "", options: row.options ?? USUAL_OPTIONS, state: row.state ?? "pending", view };
+  return {
+    ...row, action: row.action ?? "", approving: row.approving ?? USUAL_APPROVING, options: row.options ?? USUAL_OPTIONS,
+    state: row.state ?? "pending", view,
+  };
 }
 
 /** An event whose ask, if it has one, is filled. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { contentVersion, whyIncomplete } from "../src/ask_facts.ts";
 import { alikeKey, listItems } from "../src/inbox_items.ts";
 import { itemAfter } from "../src/next_item.ts";
 import { apply, emptyState, fillEvent, fromSnapshot, type HostState, withApproval } from "../src/state.ts";
@@ -8,7 +9,7 @@ import type { Approval, HostEvent, Question, Snapshot } from "../src/wire_types.
 const AT = "2026-11-18T03:00:00.000000Z";
 
 function ask(id: string, sequence: number, changes: Partial<Approval> = {}): Approval {
-  return { action: "ls", created_at: AT, id, options: ["approve", "deny"], sequence, state: "pending", tool: "Bash", ...changes };
+  return { action: "ls", approving: ["approve"], created_at: AT, id, options: ["approve", "deny"], sequence, state: "pending", tool: "Bash", ...changes };
 }
 
 function question(id: string, sequence: number, changes: Partial<Question> = {}): Question {
@@ -68,16 +69,41 @@ test("a brief row does not take away what was fetched", () => {
 });
 
 test("a brief row has what it leaves out because it follows from the rest", () => {
-  const { action: _action, options: _options, state: _state, ...rest } = ask("a", 1);
+  const { action: _action, approving: _approving, options: _options, state: _state, ...rest } = ask("a", 1, { agent_id: "agent-1", agent_name: "fix" });
   const sent = { ...rest, brief: true, view: { summary: "Bash: ls" } } as unknown as Approval;
   const view = { summary: "Bash: ls", cut: true, editable: false, edits: [], warnings: [] };
-  const filled = { ...rest, brief: true, action: "", options: ["approve", "deny"], state: "pending", view };
+  const filled = {
+    ...rest, brief: true, action: "", approving: ["approve"], options: ["approve", "deny"], state: "pending", view,
+  };
   const known = [
     fromSnapshot({ ...emptySnapshot, approvals: [sent] }).approvals.get("a"),
     apply(fromSnapshot(emptySnapshot), event(11, "approval.requested", sent)).approvals.get("a"),
     fillEvent(event(11, "approval.requested", sent)).payload,
   ];
   assert.deepEqual(known, [filled, filled, filled]);
+});
+
+test("what a brief row says of options and asker is kept", () => {
+  const unusual = { approving: [], asked_by: { name: "root", role: "operator" as const }, options: ["yes", "no"] };
+  const { action: _action, state: _state, ...rest } = ask("a", 1, { agent_id: "agent-1", agent_name: "fix", ...unusual });
+  const sent = { ...rest, brief: true, view: { summary: "Bash: ls", warnings: ["odd"] } } as unknown as Approval;
+  const { approving, asked_by, options, view } = fromSnapshot({ ...emptySnapshot, approvals: [sent] }).approvals.get("a") ?? ask("b", 2);
+  assert.deepEqual({ approving, asked_by, options }, unusual);
+  assert.deepEqual(view?.warnings, ["odd"]);
+});
+
+test("an ask whose row is brief is not allowed before the whole of it was fetched", () => {
+  const view = { summary: "Bash: ls", command: "ls", edits: [], warnings: [], editable: true };
+  const whole = ask("a", 1, { input: { command: "ls" }, view });
+  const { action: _action, input: _input, ...rest } = whole;
+  const brief = { ...rest, brief: true, view: { summary: "Bash: ls" } } as unknown as Approval;
+  const listed = fromSnapshot({ ...emptySnapshot, approvals: [brief] });
+  const fetched = withApproval(listed, whole);
+  const rows = [listed, fetched, fromSnapshot({ ...emptySnapshot, approvals: [brief] }, fetched)].map((state) => state.approvals.get("a") ?? brief);
+  assert.deepEqual(rows.map(whyIncomplete), ["the whole of it is still being fetched", undefined, undefined]);
+  // What the guard counts as another version has to be read again.
+  assert.equal(contentVersion(rows[1] ?? brief), contentVersion(rows[2] ?? brief));
+  assert.notEqual(contentVersion(rows[0] ?? brief), contentVersion(rows[1] ?? brief));
 });
 
 test("a late reply does not open an ask again that has ended", () => {

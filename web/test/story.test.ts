@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apply, fromSnapshot, type HostState, withAgents } from "../src/state.ts";
-import type { HostEvent, Snapshot } from "../src/wire_types.ts";
+import { apply, fromSnapshot, type HostState, isOpen, withAgents } from "../src/state.ts";
+import type { Approval, HostEvent, Snapshot } from "../src/wire_types.ts";
 import story from "./fixtures/story.json";
 
 interface StoryStep {
@@ -16,17 +16,33 @@ interface StoryStep {
 const steps = story.steps as unknown as StoryStep[];
 const snapshots = [story.start as unknown as Snapshot, ...steps.map((step) => step.snapshot)];
 
+/** Fields of an open ask that its row in a snapshot has, where events bring more. */
+const listed = [
+  "agent_id", "approving", "client_id", "created_at", "cwd", "id", "input_digest", "lapses_at", "options", "questions", "repeats", "sequence",
+  "state", "tool",
+] as const;
+
+/** What snapshots and events both tell of an ask: a snapshot leaves out of rows what is read when an ask is opened. */
+function toldAsk(row: Approval, state: HostState): object {
+  const { summary, warnings, edited_summary } = row.view ?? {};
+  // Names of agents that left are in events alone.
+  const agent_name = state.agents.has(row.agent_id ?? "") ? row.agent_name : undefined;
+  const told = { agent_name, view: { summary, warnings, edited_summary } };
+  if (isOpen(row)) return { ...Object.fromEntries(listed.map((name) => [name, row[name]])), ...told };
+  // Events do not say whether an answer was delivered, and how often.
+  const { brief: _brief, delivery: _delivery, deliveries: _deliveries, details: _details, input: _input, edited_input: _edited, ...rest } = row;
+  return { ...rest, ...told };
+}
+
 /**
- * What both tell: a snapshot has neither questions that ended nor names of agents that left, and the events that a page
- * is sent do not say how often an answer was delivered. Its cursor is the newest of them; that of a snapshot may be
- * one that only matters to the host itself.
+ * What both tell: a snapshot has no questions that ended. Its cursor may be an event that only matters to the host
+ * itself, which a page is not sent.
  */
 function toldState(state: HostState): object {
   const rows = [...state.approvals.values()].sort((a, b) => a.sequence - b.sequence);
-  const approvals = rows.map(({ delivery: _delivery, deliveries: _deliveries, agent_name, ...row }) => ({ ...row, agent_name: state.agents.has(row.agent_id ?? "") ? agent_name : undefined }));
   const questions = [...state.questions.values()].filter((row) => row.state === "pending");
   const { cursor: _cursor, ...rest } = state;
-  return { ...rest, approvals, questions };
+  return { ...rest, approvals: rows.map((row) => toldAsk(row, state)), questions };
 }
 
 /** Fetches the rows that events were about, as the page does. */

@@ -20,6 +20,8 @@ pub struct HostAskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details_text: Option<String>,
     /// Whether another input could be given with an answer.
+    #[serde(default)]
+    #[schema(required = true)]
     pub editable: bool,
     /// In one line, what runs instead where a person changed the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,6 +30,8 @@ pub struct HostAskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_text: Option<String>,
     /// The files that it would change, if that is known.
+    #[serde(default)]
+    #[schema(required = true)]
     pub edits: Vec<HostFileEdit>,
     /// The exact input laid out, unless `rest_text` is that already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +45,24 @@ pub struct HostAskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Sentences about what is unusual.
+    #[serde(default)]
+    #[schema(required = true)]
     pub warnings: Vec<String>,
+}
+
+impl HostAskView {
+    /// Leaves out everything that grows with the ask.
+    pub fn cut(&mut self) {
+        let whole = std::mem::take(self);
+        *self = Self {
+            cut: true,
+            editable: whole.editable,
+            edited_summary: whole.edited_summary,
+            summary: whole.summary,
+            warnings: whole.warnings,
+            ..Self::default()
+        };
+    }
 }
 
 /// One file's change.

@@ -81,7 +81,8 @@ pub struct SubscribeParams {
     /// Only about this agent, the snapshot too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Whether large asks come without their input and without most of their view, with `brief`.
+    /// Whether the open asks of the snapshot, and large asks in events, come without their input and without most of
+    /// their view. They are marked with `brief`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brief: bool,
 }

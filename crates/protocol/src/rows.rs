@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 
 use crate::ask_view::HostAskView;
 use crate::envelope::ErrorObject;
+use crate::listed_ask;
+use crate::listed_ask::{usual_approving, usual_options};
 use crate::managed::{ManagedRow, SandboxRow};
 use crate::rules::{BypassRow, GrantRow, HostVerdict, RuleProblem};
 use crate::scalar::{Raw, Time, read_from_object_only};
@@ -178,6 +180,7 @@ pub struct HostAgent {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub started_at: Option<Time>,
     #[serde(default)]
+    #[schema(required = true)]
     pub state: HostAgentState,
     /// The host wire's value for `state`.
     pub status: HostAgentStatus,
@@ -204,6 +207,8 @@ pub struct HostApproval {
     #[schema(value_type = serde_json::Value, required = false)]
     pub a2ui: Option<Raw>,
     /// What it wants to do, as the agent describes it.
+    #[serde(default)]
+    #[schema(required = true)]
     pub action: String,
     /// The agent that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -215,13 +220,16 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answerable: Option<bool>,
     /// Options that count as allow.
-    #[serde(default)]
+    #[serde(default = "usual_approving")]
+    #[schema(required = true)]
     pub approving: Vec<String>,
     /// Who asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<Who>,
     /// Whether `input`, `details`, `a2ui`, `edited_input` and most of `view` were left out, because the
-    /// reader wants large asks to be brief; the ask by its id has them.
+    /// reader wants brief rows; the ask by its id has them. In a snapshot an open ask comes without
+    /// `verdict`, `deadline` and other fields as well; there absent `options` are `approve` and `deny`,
+    /// and absent `approving` is `approve`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brief: bool,
     /// The connection that owns it; absent for asks that any operator answers.
@@ -251,7 +259,8 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<HostDelivery>,
     /// Anything else it said.
-    #[schema(value_type = serde_json::Value)]
+    #[serde(default)]
+    #[schema(value_type = serde_json::Value, required = true)]
     pub details: Raw,
     /// How the answer came in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,6 +285,8 @@ pub struct HostApproval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What it can be answered with.
+    #[serde(default = "usual_options")]
+    #[schema(required = true)]
     pub options: Vec<String>,
     /// In the reply to a resolution: it was passed to its owner, who decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -305,10 +316,14 @@ pub struct HostApproval {
     pub resolved_by: Option<Who>,
     /// The event that opened it.
     #[serde(default)]
+    #[schema(required = true)]
     pub sequence: u64,
     #[serde(default)]
+    #[schema(required = true)]
     pub state: HostApprovalState,
     /// The host wire's value for `state`.
+    #[serde(default)]
+    #[schema(required = true)]
     pub status: HostApprovalStatus,
     /// In the reply to a request: whether the caller's connection is subscribed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -336,6 +351,7 @@ pub struct HostApproval {
 pub struct HostChoiceQuestion {
     /// What can be chosen; none for an answer in words.
     #[serde(default)]
+    #[schema(required = true)]
     pub choices: Vec<HostChoice>,
     /// Whether the answer can be something else than the choices.
     pub free_text: bool,
@@ -488,6 +504,7 @@ pub struct HostEvent {
     pub payload: Raw,
     /// Its place in the log: the cursor.
     #[serde(default)]
+    #[schema(required = true)]
     pub sequence: u64,
     /// When it was decided.
     #[schema(value_type = String, format = DateTime)]
@@ -537,6 +554,7 @@ pub struct HostSnapshot {
     /// Agents by name.
     pub agents: Vec<HostAgent>,
     /// All that are pending and the newest that ended, newest first.
+    #[serde(with = "listed_ask")]
     pub approvals: Vec<HostApproval>,
     /// Devices by name.
     pub devices: Vec<HostDevice>,

@@ -14,7 +14,7 @@ use countersign_core::{
     Agent, AgentId, Ask, CommittedEvent, Event, OpenCounts, PrincipalKey, Question, Seq, Timestamp,
 };
 use countersign_daemon::FeedEntry;
-use countersign_protocol::{EVENT_FRAME_START, HostAgentStatus, HostEvent, Raw};
+use countersign_protocol::{EVENT_FRAME_START, HostAgentStatus, HostEvent, ListedAsk, Raw};
 use serde_json::json;
 
 use crate::convert::approvals::{RowForm, ViewDetail, ask, end, shorten};
@@ -178,7 +178,12 @@ fn host_wire_name(status: HostAgentStatus) -> String {
 fn requested(asked: &Ask, opened: Seq, names: AgentNames<'_>, form: RowForm) -> EventContent {
     let mut row = ask(asked, opened, None, names, ViewDetail::Whole);
     shorten(&mut row, form);
-    of(format!("Approval requested: {}", asked.action), &row)
+    let message = format!("Approval requested: {}", asked.action);
+    if form == RowForm::Listed {
+        of(message, &ListedAsk(&row))
+    } else {
+        of(message, &row)
+    }
 }
 
 fn resolved(

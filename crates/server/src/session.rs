@@ -333,17 +333,17 @@ impl WebSocketSession {
             ..ops::events::filter(service, caller, None, params.also, params.agent_id).await?
         };
         let agent = filter.agent.clone();
-        let form = if params.brief {
-            RowForm::Brief
+        let (snapshot_form, event_form) = if params.brief {
+            (RowForm::Listed, RowForm::Brief)
         } else {
-            RowForm::Whole
+            (RowForm::Whole, RowForm::Whole)
         };
         let after = params.after.map(Seq);
         let (overview, subscription) = service.subscribe(caller, after, filter).await?;
         let snapshot =
-            ops::events::snapshot(service, caller, overview, agent.as_ref(), form).await?;
+            ops::events::snapshot(service, caller, overview, agent.as_ref(), snapshot_form).await?;
         let reply = call.reply::<method::Subscribe>(snapshot.into_wire(AgentNames::of(service)))?;
-        self.row_form = form;
+        self.row_form = event_form;
         // It replaces an earlier one. It begins at the snapshot's last event, so none is lost or
         // sent twice although events can be committed before the reply is sent.
         self.subscription = Some(subscription);

@@ -134,7 +134,26 @@ impl Inbox {
             return self.select_first_if_none();
         }
         for item in open {
+            let item = self.keep_whole(item);
             self.update_item(item);
+        }
+    }
+
+    /// A brief row of an ask that is known whole: what was read stays, because what an ask says never changes.
+    fn keep_whole(&self, item: InboxItem) -> InboxItem {
+        let known = self.find(item.id()).map(|known| &known.content);
+        match (&item.content, known) {
+            (InboxContent::Ask(row), Some(InboxContent::Ask(known)))
+                if row.brief && !known.brief =>
+            {
+                InboxItem::ask(HostApproval {
+                    agent_name: row.agent_name.clone(),
+                    client_id: row.client_id.clone(),
+                    lapses_at: row.lapses_at,
+                    ..(**known).clone()
+                })
+            }
+            _ => item,
         }
     }
 

@@ -4,9 +4,7 @@ use countersign_core::event::{AnswerDelivery, ApprovalEnding, ApprovalOutcome, A
 use countersign_core::limits::{BRIEF_ASK_BYTES_MAX, VIEWS_BYTES_MAX};
 use countersign_core::{AnswerLimits, Approval, Ask, ChoiceQuestion, Json, Seq, Timestamp};
 use countersign_protocol as wire;
-use countersign_protocol::{
-    HostApproval, HostApprovalState, HostApprovalStatus, HostDelivery, Raw,
-};
+use countersign_protocol::{HostApproval, HostApprovalState, HostApprovalStatus, HostDelivery};
 
 use super::managed::sandbox;
 use super::{AgentNames, ask_view, door, name_of, raw, rules, time, who};
@@ -26,12 +24,14 @@ pub(crate) fn approval(approval: &Approval, names: AgentNames<'_>) -> HostApprov
     row(approval, names, ViewDetail::Whole)
 }
 
-/// Whether the rows of large asks are whole.
+/// How much the rows of asks have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowForm {
     Whole,
-    /// Without what a list does not show. For readers that load an ask when it is opened.
+    /// Large asks come without what a list does not show. For readers that load an ask when it is opened.
     Brief,
+    /// All asks come so, and open ones with even less. For the snapshots of such readers.
+    Listed,
 }
 
 /// The rows of one reply, whose views together are bounded.
@@ -53,8 +53,20 @@ pub(crate) fn rows(
     rows
 }
 
-/// Leaves out of the row of a large ask what a list does not show, if its reader wants that.
+/// Leaves out of a row what a list does not show, if its reader wants that.
 pub(crate) fn shorten(row: &mut HostApproval, form: RowForm) {
+    let is_short = || content_bytes(row) <= BRIEF_ASK_BYTES_MAX;
+    match form {
+        RowForm::Whole => {}
+        RowForm::Brief if is_short() => {}
+        RowForm::Brief => row.make_brief(),
+        RowForm::Listed if row.state == HostApprovalState::Pending => row.make_listed(),
+        RowForm::Listed => row.make_brief(),
+    }
+}
+
+/// About how much of a row grows with the ask.
+fn content_bytes(row: &HostApproval) -> usize {
     let sent = [
         Some(&row.details),
         row.input.as_ref(),
@@ -62,18 +74,7 @@ pub(crate) fn shorten(row: &mut HostApproval, form: RowForm) {
         row.edited_input.as_ref(),
     ];
     let sent: usize = sent.into_iter().flatten().map(|raw| raw.text().len()).sum();
-    let view = row.view.as_ref().map_or(0, ask_view::text_bytes);
-    if form == RowForm::Whole || sent + view <= BRIEF_ASK_BYTES_MAX {
-        return;
-    }
-    row.brief = true;
-    row.input = None;
-    row.details = Raw::empty_object();
-    row.a2ui = None;
-    row.edited_input = None;
-    if let Some(view) = &mut row.view {
-        ask_view::cut(view);
-    }
+    sent + row.view.as_ref().map_or(0, ask_view::text_bytes)
 }
 
 pub(crate) fn answered_ask(answered: &AnsweredAsk, names: AgentNames<'_>) -> HostApproval {

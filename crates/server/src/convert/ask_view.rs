@@ -31,21 +31,8 @@ pub(super) fn fit(view: &mut HostAskView, budget: &mut usize) {
     let bytes = text_bytes(view);
     match budget.checked_sub(bytes) {
         Some(left) => *budget = left,
-        None => cut(view),
+        None => view.cut(),
     }
-}
-
-/// Leaves out everything that grows with the ask.
-pub(super) fn cut(view: &mut HostAskView) {
-    let whole = std::mem::take(view);
-    *view = HostAskView {
-        cut: true,
-        editable: whole.editable,
-        edited_summary: whole.edited_summary,
-        summary: whole.summary,
-        warnings: whole.warnings,
-        ..HostAskView::default()
-    };
 }
 
 /// What names, quotes and commas add to each line of an edit.

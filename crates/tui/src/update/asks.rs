@@ -297,6 +297,9 @@ pub(super) fn edit_input(model: &mut Model) -> Vec<Effect> {
     let Some(row) = selected_ask(model) else {
         return Vec::new();
     };
+    if row.brief {
+        return say(model, "the whole of it is still being read from the host");
+    }
     let is_editable = row.view.as_ref().is_some_and(|view| view.editable);
     let option = approving_option(row).map(str::to_owned);
     let (Some(input), true) = (&row.input, is_editable) else {

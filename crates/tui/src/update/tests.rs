@@ -255,6 +255,51 @@ fn what_ended_while_disconnected_is_marked_where_it_stood() {
     );
 }
 
+/// The reply to the call that reads an ask by its id.
+fn whole(row: &HostApproval) -> Message {
+    Message::Reply {
+        tag: ReplyTag::Approval,
+        result: Ok(serde_json::to_string(row).unwrap()),
+    }
+}
+
+#[test]
+fn a_brief_row_is_read_whole_from_the_host_before_it_can_be_allowed() {
+    let mut listed = test_rows::approval();
+    listed.make_listed();
+    let mut screen = TestScreen::new(120, 40);
+    let effects = screen.connect(vec![listed.clone()]);
+    let reads = |effects: &[Effect]| {
+        let calls = effects.iter().filter(|effect| match effect {
+            Effect::Call(call) => call.tag == ReplyTag::Approval,
+            _ => false,
+        });
+        calls.count()
+    };
+    assert_eq!(reads(&effects), 1);
+    screen.press("g s");
+    screen.wait(600);
+    assert_eq!(screen.press("a"), []);
+    screen.press("e");
+    assert_eq!(
+        screen.notice(),
+        "the whole of it is still being read from the host"
+    );
+    screen.send(whole(&test_rows::approval()));
+    screen.draw();
+    screen.wait(600);
+    screen.press("a");
+    screen.wait(300);
+    assert_eq!(only_decision(&screen.press("y"))["approval_id"], ASK);
+    // After a new connection it is not read again: what it says cannot have changed.
+    let mut screen = TestScreen::new(120, 40);
+    screen.connect(vec![test_rows::approval()]);
+    let shown = screen.draw();
+    screen.send(Message::Lost);
+    assert_eq!(reads(&screen.connect(vec![listed])), 0);
+    assert_eq!(screen.draw(), shown);
+}
+
 #[test]
 fn a_window_that_got_the_focus_waits_again() {
     let mut screen = ready();

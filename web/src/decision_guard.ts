@@ -22,8 +22,10 @@ export interface AskRisk {
 
 /** Whether an allow takes a second act. The setting is about asks without warnings alone. */
 export function needsSecondAct(setting: ConfirmSetting | undefined, risk: AskRisk): boolean {
-  if (risk.warned || setting === undefined || setting === "always") return true;
-  return setting === "risky" && risk.askedByRule;
+  if (risk.warned) return true;
+  if (setting === "risky") return risk.askedByRule;
+  // A word that this page does not know counts as `always`.
+  return setting !== "never";
 }
 
 export interface Act {

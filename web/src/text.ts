@@ -1,7 +1,7 @@
 // Small texts: ages, counts, ids, names. Pure.
 
 import { line } from "./visible.ts";
-import type { Approval, Question, Who } from "./wire_types.ts";
+import type { Approval, Question, Sandbox, Who } from "./wire_types.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -50,6 +50,13 @@ export function askerName(row: Pick<Approval | Question, "agent_name" | "agent_i
 
 export function whoName(who: Who | undefined): string {
   return who === undefined ? "somebody" : line(who.name);
+}
+
+/** A sandbox, by its profile and how much of it is enforced. */
+export function sandboxText({ level, profile, terminals }: Sandbox): string {
+  const enforced = profile === "open" ? "none" : `${line(profile)} (${line(level)})`;
+  if (terminals === undefined) return enforced;
+  return terminals === "none" ? `${enforced}, no commands` : `${enforced}, unconfined: ${line(terminals)}`;
 }
 
 /** The last folder of a path. */

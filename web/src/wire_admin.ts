@@ -60,7 +60,7 @@ export interface TokenRow {
 
 export interface NotifyChannel {
   name: string;
-  kind: "command" | "ntfy" | "webhook" | "push";
+  kind: "command" | "ntfy" | "webhook" | "push" | "unknown";
   last_ok?: Time;
   last_error?: string;
 }

@@ -4,7 +4,7 @@
 import type { Agent, DiffHunk, Time, TranscriptPage, Who } from "./wire_types.ts";
 
 export interface CatalogRow {
-  command: string[];
+  command?: string[];
   hint?: string;
   installed: boolean;
   name: string;
@@ -51,7 +51,8 @@ export interface TerminalRow {
   started_at: Time;
   ended_at?: Time;
   exit_code?: number;
-  signal?: string | number;
+  /** As `SIGKILL`. */
+  signal?: string;
   bytes: number;
   first_offset: number;
 }

@@ -1,4 +1,4 @@
-// The shapes on the wire that the page uses, by hand after `crates/protocol`.
+// The shapes on the wire that the page uses, after `crates/protocol`. A test compares them with the host's OpenAPI document.
 //
 // Fields are only ever added there, so a field that may be missing on an older host is optional here.
 
@@ -13,7 +13,7 @@ export type ApprovalState =
 export type QuestionState = "pending" | "answered" | "cancelled" | "expired" | "unknown";
 export type Effect = "allow" | "ask" | "deny" | "unknown";
 export type Role = "operator" | "observer" | "agent" | "host" | "unknown";
-export type ConfirmSetting = "always" | "risky" | "never";
+export type ConfirmSetting = "always" | "risky" | "never" | "unknown";
 
 export interface Who {
   agent_id?: string;
@@ -106,6 +106,16 @@ export interface ChoiceQuestion {
   several: boolean;
 }
 
+/** The sandbox of an agent. */
+export interface Sandbox {
+  /** How much of it the machine enforces: `full`, `landlock` or `open`. */
+  level: string;
+  /** The name of its profile; `open` for none. */
+  profile: string;
+  /** What runs commands outside of it; `none` if there are no commands. */
+  terminals?: string;
+}
+
 export interface Approval {
   action: string;
   agent_id?: string;
@@ -136,6 +146,7 @@ export interface Approval {
   resolution?: string;
   resolved_at?: Time;
   resolved_by?: Who;
+  sandbox?: Sandbox;
   sequence: number;
   state: ApprovalState;
   tool?: string;
@@ -205,6 +216,7 @@ export interface Managed {
   resumable: boolean;
   role?: "orchestrator" | "unknown";
   run: number;
+  sandbox?: Sandbox;
   title?: string;
   turn?: { deadline?: Time; interrupted: boolean; number: number; started_at: Time };
   turns: number;
@@ -270,7 +282,7 @@ export interface HostStatus {
   started_at: Time;
   store_error?: string;
   version: string;
-  web?: { terminal: boolean; public_url?: string; built: boolean };
+  web?: { public_url?: string; built: boolean };
   you: Who;
 }
 

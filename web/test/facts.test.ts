@@ -7,7 +7,7 @@ import { numberLines } from "../src/parts/diff_view.tsx";
 import { expiryOf } from "../src/parts/remember_form.tsx";
 import { swipeOf } from "../src/parts/swipe.ts";
 import { addSpan, coversAll } from "../src/reading.ts";
-import { countdown, shortSpan } from "../src/text.ts";
+import { countdown, sandboxText, shortSpan } from "../src/text.ts";
 import type { Approval, ChoiceQuestion, HostRule, VerdictPart } from "../src/wire_types.ts";
 
 function ask(changes: Partial<Approval>): Approval {
@@ -126,4 +126,12 @@ test("only a clear movement across is a swipe", () => {
 test("spans are told in one unit", () => {
   assert.deepEqual([0, 59_999, 60_000, 3_600_000, 86_400_000].map(shortSpan), ["0 s", "59 s", "1 m", "1 h", "1 d"]);
   assert.equal(countdown(67_000), "1:07");
+});
+
+test("a sandbox says how much of it is enforced and what is outside of it", () => {
+  const rows = [
+    { profile: "standard", level: "full" }, { profile: "open", level: "open" }, { profile: "standard", level: "landlock", terminals: "editor" },
+    { profile: "strict", level: "full", terminals: "none" },
+  ];
+  assert.deepEqual(rows.map(sandboxText), ["standard (full)", "none", "standard (landlock), unconfined: editor", "strict (full), no commands"]);
 });

@@ -1,6 +1,7 @@
 //! Notifications: who looks at a screen, how channels fare, which browsers are told.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::scalar::Time;
 use crate::states::HostDoor;
@@ -40,7 +41,7 @@ pub struct AskViewerRow {
 }
 
 /// `host.notify_status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotifyStatus {
     pub channels: Vec<NotifyChannelRow>,
     /// The `applicationServerKey` with which a browser subscribes, in URL-safe base64.
@@ -49,12 +50,13 @@ pub struct NotifyStatus {
 }
 
 /// How a channel fares.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotifyChannelRow {
     pub name: String,
     pub kind: NotifyChannelKind,
     /// When it last told something, since the host started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last_ok: Option<Time>,
     /// Why the last attempt failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +64,7 @@ pub struct NotifyChannelRow {
 }
 
 /// What a channel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyChannelKind {
     Command,

@@ -361,6 +361,7 @@ pub struct RulesResult {
     pub suspended: Option<String>,
     /// Files whose allows do not apply because no person has trusted them.
     #[serde(default)]
+    #[schema(required = true)]
     pub untrusted: Vec<String>,
 }
 

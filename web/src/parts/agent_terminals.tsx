@@ -44,7 +44,7 @@ export function AgentTerminalsTab({ agent }: { agent: Agent }) {
 function TerminalState({ row }: { row: TerminalRow }) {
   if (row.ended_at === undefined) return <span class="good nowrap small">● running</span>;
   const took = shortSpan(Date.parse(row.ended_at) - Date.parse(row.started_at));
-  if (row.signal !== undefined) return <span class="bad nowrap small">■ signal {line(String(row.signal))}</span>;
+  if (row.signal !== undefined) return <span class="bad nowrap small">■ signal {line(row.signal)}</span>;
   if (row.exit_code === 0) return <span class="muted nowrap small">✓ {took}</span>;
   return <span class="bad nowrap small">✕ exit {row.exit_code ?? "unknown"}</span>;
 }

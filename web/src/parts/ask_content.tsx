@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { effectMark, exactInput, ruleSource, whyIncomplete } from "../ask_facts.ts";
 import { isBrief } from "../state.ts";
 import { call } from "../store.ts";
-import { askerName, plural, shortId } from "../text.ts";
+import { askerName, plural, sandboxText, shortId } from "../text.ts";
 import { block, line } from "../visible.ts";
 import type { Approval, AskView, TranscriptEntry, VerdictPart } from "../wire_types.ts";
 import { FileEditView } from "./diff_view.tsx";
@@ -25,6 +25,7 @@ export function AskContent({ row, showsInput, asksPeople }: AskContentProps) {
       {!asksPeople && <WhatRuns row={row} />}
       <Warnings row={row} />
       {!asksPeople && <Parts parts={row.verdict?.parts ?? []} />}
+      {row.sandbox && <p class="muted small">Sandbox: {sandboxText(row.sandbox)}</p>}
       {showsInput && rawInput !== undefined && <Labelled title="Exact input"><LongText class="code-box" text={rawInput} /></Labelled>}
       <AgentWords row={row} />
       {row.agent_id !== undefined && <RecentTranscript agentId={row.agent_id} />}

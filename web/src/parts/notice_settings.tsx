@@ -64,7 +64,7 @@ function PushSwitch({ pushKey }: { pushKey: string | undefined }) {
   );
 }
 
-const channelWords: Record<NotifyChannel["kind"], string> = { command: "command", ntfy: "ntfy", webhook: "webhook", push: "push" };
+const channelWords: Record<NotifyChannel["kind"], string> = { command: "command", ntfy: "ntfy", webhook: "webhook", push: "push", unknown: "other" };
 
 function Channels({ channels, onTested }: { channels: NotifyChannel[]; onTested(): void }) {
   const action = useAction();

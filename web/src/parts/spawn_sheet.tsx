@@ -85,7 +85,7 @@ function CatalogChoice({ rows, error, draft, onChange }: DraftProps & { rows: Ca
         ))}
       </select>
       {draft.agent === OWN_COMMAND && <input type="text" class="code" aria-label="Command" placeholder="my-agent --acp" value={draft.command} onInput={(event) => onChange({ command: event.currentTarget.value })} />}
-      {chosen && <p class="muted small"><code>{line(chosen.command.join(" "))}</code> {chosen.hint && line(chosen.hint)}</p>}
+      {chosen && <p class="muted small">{chosen.command && <code>{line(chosen.command.join(" "))}</code>} {chosen.hint && line(chosen.hint)}</p>}
     </fieldset>
   );
 }

@@ -18,7 +18,7 @@ import { useLoaded } from "../parts/use_loaded.ts";
 import { putAgent } from "../agent_actions.ts";
 import { navigate } from "../route.ts";
 import { call, canDecide, clock, hostState } from "../store.ts";
-import { countdown } from "../text.ts";
+import { countdown, sandboxText } from "../text.ts";
 import { line } from "../visible.ts";
 import type { Agent } from "../wire_types.ts";
 
@@ -86,6 +86,7 @@ function headTexts(agent: Agent): string[] {
     managed?.worktree ? line(managed.worktree.branch) : "",
     managed?.mode ? `mode ${line(managed.mode)}` : "",
     managed?.model ? line(managed.model) : "",
+    managed?.sandbox && managed.sandbox.profile !== "open" ? `sandbox ${sandboxText(managed.sandbox)}` : "",
   ].filter(Boolean);
 }
 

@@ -33,7 +33,7 @@ export function SettingsScreen() {
   );
 }
 
-const confirmWords = { always: "always", risky: "for asks with a warning", never: "never" };
+const confirmWords = { always: "always", risky: "for asks with a warning", never: "never", unknown: "always" };
 
 function HostFacts() {
   const status = hostStatus.value;

@@ -1,6 +1,9 @@
 //! Files of the tree that tests keep true.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+
+use serde_json::Value;
 
 /// Compares a file, by its path in the tree, with what it should hold. With `COUNTERSIGN_BLESS` it is written anew.
 pub(crate) fn check_golden(path: &str, expected: &str) {
@@ -22,4 +25,22 @@ pub(crate) fn check_golden(path: &str, expected: &str) {
          COUNTERSIGN_BLESS=1",
         differs.unwrap_or_else(|| found.lines().count()) + 1
     );
+}
+
+/// The same JSON with the members of its objects in the order of their names, which otherwise depends on features of
+/// `serde_json` that other crates choose.
+pub(crate) fn sort_members(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let sorted: BTreeMap<String, Value> = members.into_iter().collect();
+            let sorted = sorted.into_iter();
+            Value::Object(
+                sorted
+                    .map(|(name, value)| (name, sort_members(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => items.into_iter().map(sort_members).collect(),
+        other => other,
+    }
 }

@@ -31,6 +31,7 @@ mod golden;
 mod host_wire;
 mod mcp;
 mod notify;
+mod openapi_document;
 mod owners;
 mod page_fixtures;
 mod replay;

@@ -20,7 +20,9 @@ export default defineConfig({
   testDir: "browser_tests",
   fullyParallel: true,
   workers: 2,
-  timeout: 30_000,
+  timeout: 60_000,
+  // What is waited for is there within a second on a machine that does nothing else.
+  expect: { timeout: 15_000 },
   // Other work on a machine that runs everything at once can make a test miss its time.
   retries: 2,
   reporter: "list",

@@ -20,7 +20,7 @@ test("an approval takes two acts and says how long it was considered", async ({ 
   expect(host.callsOf("host.resolve_approval")).toEqual([]);
   await page.waitForTimeout(PROMPTED_MS);
   await page.keyboard.press("y");
-  await expect(page.getByText("builder: sent “approve”.").first()).toBeVisible();
+  await expect(page.getByText("builder: allowed.").first()).toBeVisible();
   const [sent] = host.callsOf("host.resolve_approval");
   expect(sent).toMatchObject({ approval_id: row.id, resolution: "approve" });
   expect(sent?.considered_ms).toBeGreaterThanOrEqual(SETTLED_MS);
@@ -76,7 +76,7 @@ test("remembering saves exactly the rules that are shown", async ({ page, host }
   host.handlers.set("host.backtest_rule", () => ({ result: { agreed: 3, already_settled_by_rules: 0, contradicted: [], examined: 9, settled: 3, skipped_by_others: 0, would_settle: [] } }));
   await openAsk(page, host, makeAsk("git push"));
   await page.keyboard.press("s");
-  await expect(page.getByText("would have answered 3 of your last 9 decisions, against you 0")).toBeVisible();
+  await expect(page.getByText("Of your last 9 decisions it would have settled 3, 0 of them against you.")).toBeVisible();
   await page.getByLabel("only builder, until it ends").check();
   await page.waitForTimeout(PROMPTED_MS);
   await page.getByRole("button", { name: "Allow and save 1 rule" }).click();

@@ -66,10 +66,11 @@ class PushTarget {
 }
 
 const row = makeAsk("cargo test");
-const message = JSON.stringify({
+const content = {
   id: "evt_7", kind: "approval.requested", title: "builder asks: Bash", text: "cargo test", path: `/ask/${row.id}`, deny_path: DENY_PATH,
   allow_path: "/notify/allow/x", actions: [{ action: "allow", title: "Allow" }], subject: row.id, waits: true,
-});
+};
+const message = JSON.stringify(content);
 
 test("a push message is shown once, and can be denied and opened but not allowed", async ({ page, host }) => {
   host.snapshot.approvals = [row];
@@ -78,12 +79,12 @@ test("a push message is shown once, and can be denied and opened but not allowed
   await target.deliver(message);
   const expected = [{ title: "builder asks: Bash", body: "cargo test", tag: row.id, actions: ["deny", "open"] }];
   await expect.poll(() => target.shown(), patient).toEqual(expected);
-  // The host sends the same message again after a crash.
-  await target.deliver(message);
-  await expect.poll(() => target.shown(), patient).toEqual(expected);
+  // The host sends a message again after a crash. With another text here, which shows that the second one was handled.
+  await target.deliver(JSON.stringify({ ...content, text: "cargo test, again" }));
+  await expect.poll(() => target.shown(), patient).toEqual(expected.map((notice) => ({ ...notice, body: "cargo test, again" })));
   await target.click("open");
   await expect(page).toHaveURL(new RegExp(`/ask/${row.id}$`));
-  await expect.poll(() => target.shown()).toEqual([]);
+  await expect.poll(() => target.shown(), patient).toEqual([]);
 });
 
 test("Deny in a push message denies, and says so", async ({ page, host, context }) => {

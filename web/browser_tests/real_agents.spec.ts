@@ -54,7 +54,7 @@ test("an ask is answered on the page of its agent", async ({ page, demo }) => {
   await readToEnd(page);
   await page.waitForTimeout(SETTLED_MS);
   await approve(page);
-  await expect(page.getByText("builder: sent “approve”.").first()).toBeVisible();
+  await expect(page.getByText("builder: allowed.").first()).toBeVisible();
   await expect(page).toHaveURL(new RegExp(`/agents/${id}$`));
   await expect(page.getByText(/allowed by/).first()).toBeVisible();
 });

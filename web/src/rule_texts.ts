@@ -39,7 +39,10 @@ export function usedText(grant: Pick<Grant, "fired" | "last_used">, now: number)
 
 /** What a rule would have done with decisions made by hand. */
 export function backtestText(result: BacktestResult): string {
-  return `Of your last ${plural(result.examined, "decision")} it would have settled ${result.settled}, ${result.contradicted.length} of them against you.`;
+  const { contradicted, examined, settled } = result;
+  if (examined === 0) return "There is no past decision of yours to compare it with.";
+  if (settled === 0) return examined === 1 ? "It would not have settled your last decision." : `It would have settled none of your last ${examined} decisions.`;
+  return `Of your last ${plural(examined, "decision")} it would have settled ${settled}, ${contradicted.length} of them against you.`;
 }
 
 /** The input that a tool gets for what was typed. */

@@ -23,6 +23,10 @@ test("limits and use are said in words", () => {
 test("a back-test is one sentence", () => {
   const result = { agreed: 11, already_settled_by_rules: 0, contradicted: [], examined: 60, settled: 12, skipped_by_others: 0 };
   assert.equal(backtestText(result), "Of your last 60 decisions it would have settled 12, 0 of them against you.");
+  const others = [{ examined: 0, settled: 0 }, { examined: 1, settled: 0 }, { examined: 9, settled: 0 }].map((part) => backtestText({ ...result, ...part }));
+  assert.deepEqual(others, [
+    "There is no past decision of yours to compare it with.", "It would not have settled your last decision.", "It would have settled none of your last 9 decisions.",
+  ]);
 });
 
 test("what was typed is the input that the tool has for it", () => {

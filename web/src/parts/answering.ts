@@ -77,7 +77,7 @@ export function useAnswering(row: Approval): Answering {
     isSending.current = false;
     setMode({ type: "reading" });
     if (result.type === "taken") {
-      showToast({ tone: "good", text: takenText(row, resolution) });
+      showToast({ tone: "good", text: takenText(result.row as Approval, resolution) });
       return place.onAnswered(itemAfterAnswer(row.id));
     }
     setOutcome(result);
@@ -119,9 +119,15 @@ export function secondAct(act: PlacedAct): Decision {
   return tellGuard({ type: "allow", ...act, place: "form", form: true });
 }
 
+/** What the host made of an answer. */
 function takenText(row: Approval, resolution: Resolution): string {
-  const saved = resolution.remember ? ", and it was remembered" : "";
-  return `${askerName(row)}: sent “${line(resolution.resolution)}”${saved}.`;
+  return `${askerName(row)}: ${takenWord(row, resolution)}${resolution.remember ? ", and it was remembered" : ""}.`;
+}
+
+function takenWord(row: Approval, { resolution }: Resolution): string {
+  if (resolution === "deny" && row.state === "denied") return "denied";
+  if (resolution === "approve" && row.state === "allowed") return "allowed";
+  return `sent “${line(resolution)}”`;
 }
 
 /** The item that waits after the one that was answered. */

@@ -39,7 +39,7 @@ export function AskActions({ row, alike, answering, progress }: AskActionsProps)
           {!asksPeople && <CommandButton id="ask.allow_words" class="plain">Approve with a message…</CommandButton>}
           <OptionalButton id="ask.edit" word="Edit…" />
           <OptionalButton id="ask.reply" word="Other options…" />
-          {alike.length > 0 && <OptionalButton id="ask.alike" word={`All ${alike.length + 1}…`} />}
+          {alike.length > 0 && <OptionalButton id="ask.alike" word={`Answer all ${alike.length + 1}…`} />}
           <OptionalButton id="ask.input" word="Exact input" />
         </span>
       </div>

@@ -18,7 +18,7 @@ export function ItemHead({ item }: { item: InboxItem }) {
       <span class="agent-dot" style={{ background: `hsl(${hueOf(item.agentId ?? item.asker)} 60% 50%)` }} aria-hidden="true" />
       <div class="grow">
         <h2 class="ellipsis">{titleOf(item)}</h2>
-        <p class="muted small ellipsis">{[placeOf(item), agoText(item.createdAt, clock.value)].filter(Boolean).join(" · ")}</p>
+        <p class="muted small ellipsis">{[agoText(item.createdAt, clock.value), placeOf(item)].filter(Boolean).join(" · ")}</p>
       </div>
       {index >= 0 && waiting.length > 1 && <span class="muted small nowrap">{index + 1} of {waiting.length}</span>}
       <button class="plain more-button" aria-label="More commands" onClick={() => (paletteOpen.value = true)}><Icon name="more" /></button>

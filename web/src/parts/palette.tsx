@@ -10,7 +10,7 @@ const comboboxRole: object = { role: "combobox" };
 
 export const paletteOpen = signal(false);
 
-const placeOrder: CommandPlace[] = ["ask", "agent", "diff", "list", "anywhere", "confirm", "dialog"];
+const placeOrder: CommandPlace[] = ["ask", "agent", "diff", "anywhere", "list", "confirm", "dialog"];
 
 /** Rows whose word or id has all words of the text, those that begin with it first. */
 export function findCommands(rows: readonly CommandRow[], text: string): CommandRow[] {
@@ -23,6 +23,11 @@ export function findCommands(rows: readonly CommandRow[], text: string): Command
   return found.sort((a, b) => begins(b) - begins(a) || rank(a) - rank(b));
 }
 
+/** An allow is never one of them: its act has to be at the ask itself. Moving on by one is done with its key alone. */
+function isListed(row: CommandRow): boolean {
+  return row.where !== "confirm" && row.where !== "dialog" && row.id !== "palette" && !row.repeats;
+}
+
 export function Palette() {
   return paletteOpen.value ? <OpenPalette /> : null;
 }
@@ -30,8 +35,7 @@ export function Palette() {
 function OpenPalette() {
   const [text, setText] = useState("");
   const [index, setIndex] = useState(0);
-  // An allow is never one of them: its act has to be at the ask itself.
-  const rows = findCommands(availableCommands().filter((row) => row.where !== "confirm" && row.where !== "dialog" && row.id !== "palette"), text);
+  const rows = findCommands(availableCommands().filter(isListed), text);
   const close = () => (paletteOpen.value = false);
   const run = (row: CommandRow | undefined) => {
     close();

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { approvingOption } from "../ask_facts.ts";
 import { clickAct } from "../keys.ts";
+import { backtestText } from "../rule_texts.ts";
 import { call, hostState } from "../store.ts";
 import { askerName, folderName, plural } from "../text.ts";
 import { line } from "../visible.ts";
@@ -126,8 +127,7 @@ function Backtest({ rule, askId }: { rule: string; askId: string }) {
   const others = result.would_settle?.filter((id) => id !== askId).length ?? 0;
   return (
     <p class={`small ${result.contradicted.length > 0 ? "warn" : "muted"}`}>
-      would have answered {result.settled} of your last {plural(result.examined, "decision")}, against you {result.contradicted.length}
-      {others > 0 && `; settles ${others} more now`}
+      {backtestText(result)}{others > 0 && ` Saved now, it settles ${plural(others, "more ask")}.`}
     </p>
   );
 }

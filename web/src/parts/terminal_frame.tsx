@@ -52,7 +52,7 @@ export function TerminalFrame({ agentId, terminalId }: TerminalFrameProps) {
     <div class="terminal-view">
       <div class="terminal-tools">
         <input
-          type="search" placeholder="Find in the output" aria-label="Find in the output" value={findText} onInput={(event) => setFindText(event.currentTarget.value)}
+          type="search" placeholder="Find" aria-label="Find in the output" value={findText} onInput={(event) => setFindText(event.currentTarget.value)}
           onKeyDown={(event) => event.key === "Enter" && find(event.shiftKey ? "previous" : "next")}
         />
         <button onClick={() => find("previous")} aria-label="Find before">↑</button>

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { type InboxItem, type InboxSection, laterUntil, openItems, putLater, summaryOf, takeBackLater } from "../inbox_items.ts";
+import { type InboxItem, type InboxSection, laterUntil, openCount, openItems, putLater, summaryOf, takeBackLater } from "../inbox_items.ts";
 import { type CommandHandler, isTypingPlace, useCommands } from "../keys.ts";
 import { ItemPane } from "../parts/item_pane.tsx";
 import { showToast } from "../parts/toasts.tsx";
@@ -193,10 +193,10 @@ function EmptyInbox() {
 }
 
 function NothingOpen() {
-  const count = openItems.value.filter((item) => !item.ended && item.kind !== "note").length;
+  const count = openCount.value;
   return (
     <div class="empty">
-      <p class="muted">{count > 0 ? `${plural(count, "item waits", "items wait")}. Open one with Enter, or the oldest with w.` : "Nothing waits for you."}</p>
+      <p class="muted">{count > 0 ? `${plural(count, "item waits", "items wait")} for you. Choose one, or press w for the oldest.` : "Nothing waits for you."}</p>
     </div>
   );
 }

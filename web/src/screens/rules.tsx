@@ -118,7 +118,7 @@ function EffectMark({ effect }: { effect: string }) {
 function FileRules({ rules }: { rules: RulesResult }) {
   return (
     <section class="card stack" aria-label="Rules in files">
-      <h2>In files <span class="muted small">{rules.files.length}, in the order in which they count</span></h2>
+      <h2>In files {rules.files.length > 0 && <span class="muted small">{rules.files.length}, in the order in which they count</span>}</h2>
       {rules.files.length === 0 && <p class="muted small">No rule file applies here: every action that nothing remembered covers becomes an ask.</p>}
       <ul class="rule-list">
         {rules.files.map((rule, index) => (

@@ -88,7 +88,7 @@ impl DemoRun {
         drop(client);
         self.explain(&status, link.as_deref());
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            let browser = link.map(|link| format!("In a browser: {link}  "));
+            let browser = link.map(|link| format!("In a browser, within two minutes: {link}  "));
             let note = format!(
                 "{}Three scripted agents in a scratch repository. Elsewhere: export COUNTERSIGN_HOME={}",
                 browser.unwrap_or_default(),

@@ -46,7 +46,7 @@ pub(crate) async fn show_form(
         "Log in to Countersign",
         &format!(
             "<p>Whoever continues can answer the asks of your agents from this device. It stays \
-             logged in until it was not used for {days} days; you can log it out in the settings \
+             logged in until it has not been used for {days} days; you can log it out in the settings \
              or with <code>countersign token revoke</code>.</p>\
              <form method=\"post\"><label for=\"device\">Name of this device</label>\
              <input id=\"device\" name=\"device\" maxlength=\"100\" autocomplete=\"off\" \

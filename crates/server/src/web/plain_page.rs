@@ -16,7 +16,7 @@ const STYLE: &str = "\
 body{max-width:34rem;margin:0 auto;padding:1.5rem 1rem}\
 code{font-family:ui-monospace,monospace}\
 label{display:block;margin:1rem 0 .25rem}\
-input,button{box-sizing:border-box;width:100%;min-height:2.75rem;padding:.5rem .75rem;font:inherit;border-radius:.5rem}\
+input,button{box-sizing:border-box;width:100%;min-height:2.75rem;padding:.5rem .75rem;font:inherit;border:1px solid #8a93a0;border-radius:.5rem}\
 button{margin-top:1rem;border:0;background:#1f5a9e;color:#fff;font-weight:600;cursor:pointer}";
 
 /// Nothing but our own style, by its hash, and forms that are sent to this host.

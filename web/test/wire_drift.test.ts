@@ -23,11 +23,12 @@ interface Schema {
 
 /** Rows of the page by the name that the host's document has for them. */
 const rows: Record<string, string> = {
-  AgentDiff: "AgentDiff", AnswerResult: "ManyResult", BacktestResult: "BacktestResult", CatalogRow: "CatalogRow", DiffFileRow: "DiffFile",
+  AgentDiff: "AgentDiff", AnswerResult: "ManyResult", AskViewerRow: "AskViewer", BacktestResult: "BacktestResult", CatalogRow: "CatalogRow", DiffFileRow: "DiffFile",
   FileRule: "FileRule", GrantRow: "Grant", HostAgent: "Agent", HostAnswerLimits: "AnswerLimits", HostApproval: "Approval", HostAskView: "AskView",
   HostChoiceQuestion: "ChoiceQuestion", HostDiffHunk: "DiffHunk", HostDiffLine: "DiffLine", HostEvent: "HostEvent", HostFileEdit: "FileEdit",
   HostQuestion: "Question", HostRule: "HostRule", HostSnapshot: "Snapshot", HostStatus: "HostStatus", HostVerdict: "Verdict",
   HostVerdictPart: "VerdictPart", ManagedRow: "Managed", MinedRule: "MinedRule", NotifyChannelRow: "NotifyChannel", PlanStepRow: "PlanStep",
+  QueuedMessageRow: "QueuedMessage",
   RuleCandidate: "RuleCandidate", RuleProblem: "RuleProblem", RulesResult: "RulesResult", SandboxRow: "Sandbox",
   TerminalOutputResult: "TerminalOutput", TerminalRow: "TerminalRow", TokenRow: "TokenRow", TranscriptResult: "TranscriptPage",
   TranscriptRow: "TranscriptEntry", UntrustedFileRow: "UntrustedRules", UsageRow: "Usage", Who: "Who", WorktreeRow: "Worktree",
@@ -39,7 +40,7 @@ const bodies: Record<string, string> = { AddRuleParams: "NewRule", ResolutionBod
 /** Fields of rows that the page does not use. */
 const unused: Record<string, string[]> = {
   HostAgent: ["capabilities", "display", "metadata", "pid", "session_id", "status"],
-  HostApproval: ["a2ui", "answerable", "deliveries", "idempotency_key", "status", "subscribed"],
+  HostApproval: ["a2ui", "answerable", "idempotency_key", "status", "subscribed"],
   HostIdentity: ["manifest_path", "manifest_role"],
   HostQuestion: ["considered_ms", "door"],
   HostSnapshot: ["devices", "pending_signins", "subscribed"],

@@ -27,7 +27,7 @@ pub struct ViewersNotice {
 }
 
 /// Another screen on which an ask or a question is open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AskViewerRow {
     /// The id of the ask or question.
     pub subject: String,

@@ -36,8 +36,8 @@ use crate::ops;
 #[openapi(
     info(title = "Countersign", description = "One host for many AI agents: asks, answers, events."),
     modifiers(&BearerScheme),
-    // The last two are only sent over the socket; who writes a client of it finds them here as well.
-    components(schemas(wire::ErrorBody, wire::ChildrenFate, wire::HostSnapshot, wire::NotifyStatus))
+    // The last three are only sent over the socket; who writes a client of it finds them here as well.
+    components(schemas(wire::ErrorBody, wire::ChildrenFate, wire::AskViewerRow, wire::HostSnapshot, wire::NotifyStatus))
 )]
 struct RestApi;
 

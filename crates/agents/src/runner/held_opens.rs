@@ -64,10 +64,11 @@ impl OpenHolder {
                 received = timeout(wait, receive_once(ours.into(), receive)) => received,
                 () = holder.gone.cancelled() => return,
             };
-            match received {
-                Ok(Ok(listener)) => holder.listen(listener),
+            if let Ok(Ok(listener)) = received {
+                holder.listen(listener);
+            } else {
                 // It was not started; if it was, its opens fail.
-                _ => tracing::debug!("no listener came from a confined program"),
+                tracing::debug!("no listener came from a confined program");
             }
         });
         Ok(theirs.into())

@@ -309,7 +309,7 @@ impl Cli {
 const COMMAND_GROUPS: [(&str, &str); 6] = [
     (
         "Run agents",
-        "agents spawn ls send interrupt wait logs terminal diff kill resume fork rename configure archive unarchive worktree",
+        "agents spawn ls send queue interrupt wait logs terminal diff kill resume fork rename configure archive unarchive worktree",
     ),
     ("Decide", "tui inbox show approve deny answer watch stop"),
     ("Rules", "rules bypass ceiling"),

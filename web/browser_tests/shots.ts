@@ -8,7 +8,7 @@ import { tour } from "./tour.ts";
 const folder = process.env.SHOTS_DIR ?? "shots";
 /** Where the pictures of the README go, if they are to be replaced: small ones, by the name of the large one. */
 const docsFolder = process.env.SHOTS_DOCS_DIR;
-const docsPictures: Record<string, string> = { "inbox-desktop-light": "inbox-desktop.png", "ask-second-act-phone-dark": "ask-phone.jpg" };
+const docsPictures: Record<string, string> = { "ask-edit-of-a-file-desktop-light": "inbox-desktop.png", "ask-second-act-phone-dark": "ask-phone.jpg" };
 const DOCS_QUALITY = 60;
 
 for (const colorScheme of ["light", "dark"] as const) {

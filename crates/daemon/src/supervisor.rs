@@ -280,7 +280,7 @@ impl Supervisor {
         let mut batch = batch;
         self.unwind_failure(&mut batch);
         crash::point("batch_decided");
-        let decided = self.to_decided(batch);
+        let decided = self.close_batch(batch);
         if deciding_on && !decided.unchanged {
             self.writer.hand_over(decided);
         } else {
@@ -323,7 +323,7 @@ impl Supervisor {
     }
 
     /// Closes a batch: what follows from the state is computed now, because the state goes on.
-    fn to_decided(&mut self, batch: CommitBatch) -> DecidedBatch {
+    fn close_batch(&mut self, batch: CommitBatch) -> DecidedBatch {
         let unchanged = batch.decided_nothing();
         let duties = self.duties_after(&batch.entries);
         let changes = CommitChanges {

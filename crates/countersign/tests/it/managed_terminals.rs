@@ -108,7 +108,7 @@ async fn people_read_a_terminal_also_after_its_agent_and_its_host_ended() {
     assert!(list.contains("exit 7") && list.contains("printf"), "{list}");
     // With the record before it, what it printed is erased.
     let head = wire.ok("host.status", json!({})).await["event_sequence"].take();
-    wire.ok("host.prune_events", json!({ "before": head }))
+    wire.ok("host.prune_events", json!({ "before_sequence": head }))
         .await;
     assert_eq!(wire.ok("host.terminals", params).await, json!([]));
     let error = wire.no("host.terminal_output", place).await;

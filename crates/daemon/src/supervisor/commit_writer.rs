@@ -92,11 +92,19 @@ struct WriterDesk {
     busy: bool,
     /// Whether the supervisor has decided more, and waits to hand that over.
     wanted: bool,
-    failure: Option<CommitFailure>,
-    /// Whether the supervisor has ended.
-    ended: bool,
-    /// Whether the writer's thread has ended by a bug.
-    panicked: bool,
+    failure: Option<Box<CommitFailure>>,
+    thread: WriterThread,
+}
+
+/// What the writer's thread does.
+#[derive(Default, PartialEq, Eq)]
+enum WriterThread {
+    #[default]
+    Commits,
+    /// The supervisor has ended, and the thread ends when nothing is left to commit.
+    Ends,
+    /// A bug ended it.
+    Panicked,
 }
 
 impl CommitWriter {
@@ -169,9 +177,12 @@ impl CommitWriter {
     ///
     /// Panics if the writer's thread has: whether its last batch is committed, only another host can
     /// find out.
-    pub(super) fn take_failure(&self) -> Option<CommitFailure> {
+    pub(super) fn take_failure(&self) -> Option<Box<CommitFailure>> {
         let mut desk = self.shared.lock_desk();
-        assert!(!desk.panicked, "the commit writer has ended by a panic");
+        assert!(
+            desk.thread != WriterThread::Panicked,
+            "the commit writer has ended by a panic"
+        );
         desk.failure.take()
     }
 
@@ -188,7 +199,7 @@ impl CommitWriter {
 impl Drop for CommitWriter {
     /// The log is closed when this returns: another host may open it then.
     fn drop(&mut self) {
-        self.shared.lock_desk().ended = true;
+        self.shared.lock_desk().thread = WriterThread::Ends;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -218,14 +229,14 @@ impl WriterShared {
 
     fn next_batch(&self) -> Option<DecidedBatch> {
         let desk = self.lock_desk();
-        let waiting = self
-            .changed
-            .wait_while(desk, |desk| desk.next.is_none() && !desk.ended);
+        let waiting = self.changed.wait_while(desk, |desk| {
+            desk.next.is_none() && desk.thread == WriterThread::Commits
+        });
         waiting.unwrap_or_else(PoisonError::into_inner).next.take()
     }
 
     /// Commits a batch and lets out everything that waited for it, or refuses all of it.
-    fn commit_and_release(&self, batch: DecidedBatch) -> Result<(), CommitFailure> {
+    fn commit_and_release(&self, batch: DecidedBatch) -> Result<(), Box<CommitFailure>> {
         let DecidedBatch {
             inputs,
             entries,
@@ -239,7 +250,7 @@ impl WriterShared {
         let committed = if unchanged {
             self.check_record().map(|()| Vec::new())
         } else {
-            self.commit(entries, changes, inputs)
+            self.commit(entries, &changes, inputs)
         };
         crash::point("before_replies");
         match committed {
@@ -256,7 +267,9 @@ impl WriterShared {
                 }
                 crash::point("before_releases");
                 ended_waits.answer();
-                reads.into_iter().for_each(|read| read.answer());
+                for read in reads {
+                    read.answer();
+                }
                 crash::point("after_release");
                 Ok(())
             }
@@ -264,11 +277,11 @@ impl WriterShared {
                 for (answer, _) in replies {
                     refuse_with(answer, error.clone());
                 }
-                Err(CommitFailure {
+                Err(Box::new(CommitFailure {
                     error,
                     ended_waits,
                     reads,
-                })
+                }))
             }
         }
     }
@@ -283,10 +296,10 @@ impl WriterShared {
     fn commit(
         &self,
         entries: Vec<CommittedEvent>,
-        changes: CommitChanges,
+        changes: &CommitChanges,
         inputs: usize,
     ) -> Result<Vec<Arc<FeedEntry>>, ServiceError> {
-        self.append(&entries, &changes, inputs).map_err(|error| {
+        self.append(&entries, changes, inputs).map_err(|error| {
             let mut record = self.lock_record();
             record.health.note_failed_commit(&error, &self.outlets)
         })?;
@@ -298,7 +311,7 @@ impl WriterShared {
         } = &self.outlets;
         counters.note_commit(entries.len());
         // Before the feed wakes anybody: a reader of the event reads its effect in the directory.
-        directory.publish(&changes);
+        directory.publish(changes);
         entries.iter().for_each(log_lifecycle);
         let entries: Vec<_> = entries.into_iter().map(FeedEntry::new).collect();
         // A checkpoint alone is nothing that a reader would wake for.
@@ -306,7 +319,7 @@ impl WriterShared {
             feed.push(entries.iter().cloned());
         }
         // After the push: an event of this very commit may show what was erased.
-        remove_erased(feed, &changes);
+        remove_erased(feed, changes);
         Ok(entries)
     }
 
@@ -352,7 +365,9 @@ impl Drop for WriterEnd<'_> {
         let Self(shared, supervisor) = self;
         let mut desk = shared.lock_desk();
         desk.busy = false;
-        desk.panicked = std::thread::panicking();
+        if std::thread::panicking() {
+            desk.thread = WriterThread::Panicked;
+        }
         drop(desk);
         shared.changed.notify_all();
         wake(supervisor);

@@ -59,9 +59,8 @@ pub(crate) fn shorten(row: &mut HostApproval, form: RowForm) {
     match form {
         RowForm::Whole => {}
         RowForm::Brief if is_short() => {}
-        RowForm::Brief => row.make_brief(),
         RowForm::Listed if row.state == HostApprovalState::Pending => row.make_listed(),
-        RowForm::Listed => row.make_brief(),
+        RowForm::Brief | RowForm::Listed => row.make_brief(),
     }
 }
 

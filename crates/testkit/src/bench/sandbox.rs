@@ -51,7 +51,7 @@ const OPENS: usize = 20_000;
 /// Profiles of the measured host, in the order of the cases.
 const PROFILES: [&str; 2] = ["open", "work"];
 const CONFIG: &str = "[sandbox.work]\nnetwork = \"proxy\"\n";
-const TURN: Duration = Duration::from_secs(300);
+const TURN: Duration = Duration::from_mins(5);
 
 #[derive(Default)]
 struct SideBySide([Latencies; 2]);

@@ -248,7 +248,7 @@ impl Drop for Editor {
         self.child.kill().ok();
         self.child.wait().ok();
         if !std::thread::panicking() {
-            for message in self.lines.iter() {
+            for message in &self.lines {
                 self.check.check_agent_line(&message).unwrap();
             }
         }

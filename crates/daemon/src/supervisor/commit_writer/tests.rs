@@ -28,7 +28,7 @@ enum Permit {
 /// A log that says when an append begins, and waits for a permit.
 struct PermittedLog {
     log: MemoryLog,
-    begun: std_mpsc::Sender<Vec<&'static str>>,
+    begun: std_mpsc::SyncSender<Vec<&'static str>>,
     permits: std_mpsc::Receiver<Permit>,
 }
 
@@ -57,15 +57,15 @@ type Reply = oneshot::Receiver<Result<CommandReply, ServiceError>>;
 struct RunningLoop {
     commands: mpsc::Sender<SupervisorCommand>,
     begun: std_mpsc::Receiver<Vec<&'static str>>,
-    permits: std_mpsc::Sender<Permit>,
+    permits: std_mpsc::SyncSender<Permit>,
     counters: Arc<HostCounters>,
     thread: JoinHandle<()>,
 }
 
 impl RunningLoop {
     fn start() -> Self {
-        let (begun, begun_seen) = std_mpsc::channel();
-        let (permits, permits_seen) = std_mpsc::channel();
+        let (begun, begun_seen) = std_mpsc::sync_channel(16);
+        let (permits, permits_seen) = std_mpsc::sync_channel(16);
         let (commands, inputs) = mpsc::channel(1_024);
         let (log, _history) = open_memory();
         let log = PermittedLog {

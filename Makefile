@@ -9,6 +9,7 @@ FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS := 1800
 DEB_VERSION := 3.8.0
 PREFIX ?= /usr/local
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,7 +17,7 @@ help: ## List the targets
 run: ## Build, then start a host in a scratch home with three demo agents to answer
 	scripts/web --optional
 	cargo build --locked -p countersign
-	target/debug/countersign demo run
+	$(TARGET)/debug/countersign demo run
 
 web: ## Build the web page, which the next cargo build puts into the binary
 	scripts/web
@@ -74,11 +75,11 @@ $(CACHE)/bin/cargo-deny:
 
 bench: ## Measure this build, against the same server in memory in the same run
 	cargo build --locked --release -p countersign -p countersign-testkit
-	target/release/bench all --json $(CACHE)/bench.json
+	$(TARGET)/release/bench all --json $(CACHE)/bench.json
 
 crash: ## Kill the host some hundreds of times under load and check that nothing is lost
 	cargo build --locked -p countersign -p countersign-testkit
-	target/debug/crash --kills 300
+	$(TARGET)/debug/crash --kills 300
 	COUNTERSIGN_AGENT_KILLS=200 cargo test --locked -p countersign --test it agents_outlive_a_host_that_is_killed_at_some_moment
 	COUNTERSIGN_OUTLIVE_KILLS=200 cargo test --locked -p countersign --test it twenty_agents_lose_nothing_and_repeat_nothing
 
@@ -94,7 +95,7 @@ $(CACHE)/bin/cargo-fuzz:
 
 dev: web ## A host in the foreground in a scratch home, with the web page from web/dist
 	cargo build --locked -p countersign
-	COUNTERSIGN_HOME=$$(mktemp -d) target/debug/countersign up --web-dir web/dist
+	COUNTERSIGN_HOME=$$(mktemp -d) $(TARGET)/debug/countersign up --web-dir web/dist
 
 install: web ## Build and install into $(DESTDIR)$(PREFIX): the binary, manual pages, completions
 	cargo build --locked --release -p countersign

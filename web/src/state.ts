@@ -130,8 +130,12 @@ function putApproval(state: HostState, sent: Approval): HostState {
   return { ...state, approvals: trimEnded(approvals, isOpen) };
 }
 
-/** A brief row does not take away what was fetched whole; an ask's content never changes. */
+/**
+ * A brief row does not take away what was fetched whole; an ask's content never changes. The digest is compared all the
+ * same: the next host may be another one, and what is shown is what is allowed.
+ */
 export function mergeBrief(known: Approval | undefined, row: Approval): Approval {
+  if (known?.input_digest !== row.input_digest) return row;
   if (!isBrief(row) || known === undefined || isBrief(known) || known.view === undefined) return row;
   const edited = row.view?.edited_summary === undefined ? {} : { edited_summary: row.view.edited_summary };
   const { brief: _brief, ...rest } = row;

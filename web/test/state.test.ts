@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { contentVersion, whyIncomplete } from "../src/ask_facts.ts";
 import { alikeKey, listItems } from "../src/inbox_items.ts";
 import { itemAfter } from "../src/next_item.ts";
-import { apply, emptyState, fillEvent, fromSnapshot, type HostState, withApproval } from "../src/state.ts";
+import { fillBrief, apply, emptyState, fillEvent, fromSnapshot, type HostState, withApproval } from "../src/state.ts";
 import type { Approval, HostEvent, Question, Snapshot } from "../src/wire_types.ts";
 
 const AT = "2026-11-18T03:00:00.000000Z";
@@ -66,6 +66,13 @@ test("a brief row does not take away what was fetched", () => {
   const state = withApproval(fromSnapshot(emptySnapshot), ask("a", 1, { input: { command: "ls" }, view }));
   const later = withApproval(state, ask("a", 1, { brief: true, view: { ...view, command: undefined }, message: "new" }));
   assert.deepEqual(later.approvals.get("a"), ask("a", 1, { input: { command: "ls" }, view, message: "new" }));
+});
+
+test("a brief row about another input is not shown with what was fetched before", () => {
+  const view = { summary: "Bash: ls", command: "ls", edits: [], warnings: [], editable: true };
+  const state = withApproval(fromSnapshot(emptySnapshot), ask("a", 1, { input_digest: "one", input: { command: "ls" }, view }));
+  const other = ask("a", 1, { brief: true, input_digest: "two", view: { ...view, command: undefined } });
+  assert.deepEqual(withApproval(state, other).approvals.get("a"), fillBrief(other));
 });
 
 test("a brief row has what it leaves out because it follows from the rest", () => {

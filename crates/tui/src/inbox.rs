@@ -139,12 +139,13 @@ impl Inbox {
         }
     }
 
-    /// A brief row of an ask that is known whole: what was read stays, because what an ask says never changes.
+    /// A brief row of an ask that is known whole: what was read stays, because what an ask says never changes. The
+    /// digest is compared all the same: the next host may be another one, and what is shown is what is allowed.
     fn keep_whole(&self, item: InboxItem) -> InboxItem {
         let known = self.find(item.id()).map(|known| &known.content);
         match (&item.content, known) {
             (InboxContent::Ask(row), Some(InboxContent::Ask(known)))
-                if row.brief && !known.brief =>
+                if row.brief && !known.brief && row.input_digest == known.input_digest =>
             {
                 InboxItem::ask(HostApproval {
                     agent_name: row.agent_name.clone(),

@@ -296,8 +296,12 @@ fn a_brief_row_is_read_whole_from_the_host_before_it_can_be_allowed() {
     screen.connect(vec![test_rows::approval()]);
     let inbox = screen.model.inbox.clone();
     screen.send(Message::Lost);
-    assert_eq!(reads(&screen.connect(vec![listed])), 0);
+    assert_eq!(reads(&screen.connect(vec![listed.clone()])), 0);
     assert_eq!(screen.model.inbox, inbox);
+    // An ask of another input under the same id is another ask, and is read.
+    listed.input_digest = Some("another".to_owned());
+    screen.send(Message::Lost);
+    assert_eq!(reads(&screen.connect(vec![listed])), 1);
 }
 
 #[test]

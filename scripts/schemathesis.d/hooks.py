@@ -16,6 +16,7 @@ with open(os.environ["SCRATCH_FACTS"], encoding="utf-8") as file:
 
 SPAWN = "/api/v1/agents/spawn"
 FORK = "/api/v1/agents/{id}/fork"
+TERMINALS = "/api/v1/terminals"
 # Agents that run at one time cost memory. After this many, new ones get a name that is taken.
 AGENTS_MAX = 12
 started = 0
@@ -52,6 +53,12 @@ def confine_paths(body):
             body[name] = FACTS["folder"]
 
 
+def confine_terminal(body):
+    """Whatever is typed there ends its program and is run by none."""
+    if isinstance(body.get("command", ""), str):
+        body["command"] = "read line"
+
+
 def choose_known_id(path, value):
     """Every second generated id becomes one that was there before."""
     known = next((ids for prefix, ids in FACTS["ids"].items() if path.startswith(prefix)), [])
@@ -76,6 +83,8 @@ def before_call(context, case, kwargs):
     if isinstance(case.body, dict):
         if path == SPAWN:
             confine_spawn(case.body)
+        if path == TERMINALS:
+            confine_terminal(case.body)
         confine_paths(case.body)
         if path in (SPAWN, FORK) and started >= AGENTS_MAX:
             case.body["name"] = FACTS["taken_name"]

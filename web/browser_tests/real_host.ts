@@ -114,7 +114,9 @@ export class RealHost {
     mkdirSync(folder, { recursive: true });
     const file = join(this.home, `${name}.json`);
     writeFileSync(file, JSON.stringify({ can_load: true, quiet: true, steps }));
-    this.run("spawn", "--name", name, "--cwd", folder, "--command", `${this.binary} demo agent --script ${file}`, ...options, "begin");
+    const command = `${this.binary} demo agent --script ${file}`;
+    // A sandbox would hide its script, which lies with the host's own files.
+    this.run("spawn", "--name", name, "--cwd", folder, "--sandbox", "open", "--command", command, ...options, "begin");
     const agents = await this.api<{ id: string; name: string }[]>("GET", "/agents");
     return agents.find((agent) => agent.name === name)?.id ?? "";
   }

@@ -24,7 +24,7 @@ export const kindGroups: Record<KindGroup, { word: string; kinds: string[] }> = 
   turns: { word: "Turns", kinds: ["turn.started", "turn.interrupted", "turn.ended"] },
   transcripts: { word: "Transcripts", kinds: ["transcript.added"] },
   rules: { word: "Rules", kinds: ["grant.created", "grant.removed", "rules.trusted"] },
-  host: { word: "Host and devices", kinds: ["host.started", "host.connection_lost", "host.connection_lapsed", "host.notification_sent", "device.registered", "device.updated"] },
+  host: { word: "Host and devices", kinds: ["host.started", "host.connection_lost", "host.connection_lapsed", "host.notification_sent", "device.registered", "device.updated", "terminal.opened", "terminal.ended"] },
 };
 
 /** Every kind, also those that only matter to the host itself. */

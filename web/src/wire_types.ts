@@ -274,6 +274,13 @@ export interface HostStatus {
   database: string;
   decide_confirm?: ConfirmSetting;
   event_sequence: number;
+  figures?: {
+    commits: number;
+    cpu_ms: number;
+    database_bytes: number;
+    events: number;
+    memory_bytes: number;
+  };
   listen?: string;
   pending_approvals: number;
   pending_questions: number;

@@ -49,7 +49,7 @@ use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, AttachedFile, CommandError,
     RequestId, RestoreError, TurnEnd, WriteKind,
 };
-use crate::protocols::AgentProtocol;
+use crate::protocols::ProtocolSupport;
 use envelope::{AcpError, AcpMessage};
 use state::{AcpPhase, AcpState, PendingKind, PendingRequest, SentRequest};
 
@@ -62,7 +62,7 @@ pub struct AcpAdapter {
 /// The Agent Client Protocol, as the host has to know it.
 pub(crate) struct AcpProtocol;
 
-impl AgentProtocol for AcpProtocol {
+impl ProtocolSupport for AcpProtocol {
     fn new_adapter(&self) -> Box<dyn Adapter> {
         Box::new(AcpAdapter::new())
     }

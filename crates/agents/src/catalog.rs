@@ -25,12 +25,16 @@ pub struct KnownAgent {
     /// Variables of the host's environment it may need.
     pub environment: &'static [&'static str],
     /// Where it keeps its sessions and its login, in the home folder. A sandbox lets it write there.
-    pub state: &'static [AgentFolder],
+    pub state: &'static [AgentStateFolder],
     /// Files in the home folder that it writes all the time and that say which programs run, with whatever begins
     /// like them. In a sandbox that fails, without an ask.
     pub unasked: &'static [&'static str],
     /// Names of the servers that its model is reached at. A sandbox lets it connect there.
     pub model: &'static [&'static str],
+    /// Variables with which a person names another server for its model, by its URL.
+    pub model_variables: &'static [&'static str],
+    /// Arguments with which it asks about everything and uses no sandbox of its own, which fails inside another one.
+    pub confined_arguments: &'static [&'static str],
     /// How to install it.
     pub install: &'static str,
     /// What to know about its modes and models.
@@ -39,7 +43,7 @@ pub struct KnownAgent {
 
 /// A folder that an agent keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AgentFolder {
+pub struct AgentStateFolder {
     /// The variable that names another place for it, if there is one.
     pub variable: Option<&'static str>,
     /// Where it is otherwise, in the home folder.
@@ -48,7 +52,7 @@ pub struct AgentFolder {
     pub settings: &'static [&'static str],
 }
 
-const CLAUDE_STATE: &[AgentFolder] = &[AgentFolder {
+const CLAUDE_STATE: &[AgentStateFolder] = &[AgentStateFolder {
     variable: Some("CLAUDE_CONFIG_DIR"),
     path: ".claude",
     settings: &[
@@ -68,8 +72,16 @@ const CLAUDE_MODEL: &[&str] = &[
     "platform.claude.com",
 ];
 
-const fn state_folder(path: &'static str) -> AgentFolder {
-    AgentFolder {
+/// Without a sandbox its usual policy would run everything unasked; with this one it runs only what it knows to read.
+const CODEX_UNCONFINED: &[&str] = &[
+    "-c",
+    "sandbox_mode=\"danger-full-access\"",
+    "-c",
+    "approval_policy=\"untrusted\"",
+];
+
+const fn state_folder(path: &'static str) -> AgentStateFolder {
+    AgentStateFolder {
         variable: None,
         path,
         settings: &[],
@@ -93,6 +105,8 @@ const ALL: &[KnownAgent] = &[
         state: CLAUDE_STATE,
         unasked: &[".claude.json"],
         model: CLAUDE_MODEL,
+        model_variables: &["ANTHROPIC_BASE_URL"],
+        confined_arguments: &[],
         install: "install it with `npm install -g @anthropic-ai/claude-code` and log in once by starting `claude`",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -112,6 +126,8 @@ const ALL: &[KnownAgent] = &[
         state: CLAUDE_STATE,
         unasked: &[".claude.json"],
         model: CLAUDE_MODEL,
+        model_variables: &["ANTHROPIC_BASE_URL"],
+        confined_arguments: &[],
         install: "install it with `npm install -g @agentclientprotocol/claude-agent-acp` (needs Node 22)",
         hint: "modes default, acceptEdits, plan; models by short name (opus, sonnet)",
     },
@@ -122,13 +138,15 @@ const ALL: &[KnownAgent] = &[
         executables: &[("codex-acp", &[])],
         package: Some(("@zed-industries/codex-acp", "bin/codex-acp.js")),
         environment: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME"],
-        state: &[AgentFolder {
+        state: &[AgentStateFolder {
             variable: Some("CODEX_HOME"),
             path: ".codex",
             settings: &["config.toml", "rules", "AGENTS.md", "prompts"],
         }],
         unasked: &[],
         model: &["api.openai.com", "chatgpt.com", "auth.openai.com"],
+        model_variables: &["OPENAI_BASE_URL"],
+        confined_arguments: CODEX_UNCONFINED,
         install: "install it with `npm install -g @zed-industries/codex-acp` (on Linux also bubblewrap)",
         hint: "modes read-only, auto, full-access",
     },
@@ -144,7 +162,7 @@ const ALL: &[KnownAgent] = &[
             "GOOGLE_CLOUD_PROJECT",
             "GOOGLE_GENAI_USE_VERTEXAI",
         ],
-        state: &[AgentFolder {
+        state: &[AgentStateFolder {
             variable: None,
             path: ".gemini",
             settings: &["settings.json", "extensions", "commands", "GEMINI.md"],
@@ -155,6 +173,8 @@ const ALL: &[KnownAgent] = &[
             "cloudcode-pa.googleapis.com",
             "oauth2.googleapis.com",
         ],
+        model_variables: &["GOOGLE_GEMINI_BASE_URL"],
+        confined_arguments: &[],
         install: "install it with `npm install -g @google/gemini-cli`",
         hint: "log in once by starting `gemini` in a terminal",
     },
@@ -172,6 +192,8 @@ const ALL: &[KnownAgent] = &[
         unasked: &[],
         // Where it learns which models there are, and its own provider. Other providers are the person's choice.
         model: &["models.dev", "opencode.ai", "api.opencode.ai"],
+        model_variables: &[],
+        confined_arguments: &[],
         install: "install it with `npm install -g opencode-ai`",
         hint: "log in once with `opencode auth login`",
     },
@@ -188,6 +210,8 @@ const ALL: &[KnownAgent] = &[
         ],
         unasked: &[],
         model: &[],
+        model_variables: &[],
+        confined_arguments: &[],
         install: "install it as its project says, then choose a provider with `goose configure`",
         hint: "provider and model come from `goose configure`",
     },
@@ -201,6 +225,8 @@ const ALL: &[KnownAgent] = &[
         state: &[state_folder(".local/share/defect")],
         unasked: &[],
         model: &[],
+        model_variables: &[],
+        confined_arguments: &[],
         install: "install it with `cargo install defect-cli --version 0.1.0-alpha.6 --locked`",
         hint: "uses the host's terminals and files; provider and model come from its config.toml",
     },

@@ -34,7 +34,7 @@ use crate::adapter::{
     Adapter, AdapterOutput, AgentCommand, AgentEvent, AgentWrite, CommandError, RestoreError,
     SessionSpec,
 };
-use crate::protocols::{AgentProtocol, SessionToOpen};
+use crate::protocols::{ProtocolSupport, SessionToOpen};
 use crate::truncate::truncate_noise;
 pub(crate) use arguments::server_entries;
 use state::ClaudeState;
@@ -62,7 +62,7 @@ impl ClaudeAdapter {
 /// Claude Code's own protocol, as the host has to know it.
 pub(crate) struct ClaudeProtocol;
 
-impl AgentProtocol for ClaudeProtocol {
+impl ProtocolSupport for ClaudeProtocol {
     fn new_adapter(&self) -> Box<dyn Adapter> {
         Box::new(ClaudeAdapter::new())
     }

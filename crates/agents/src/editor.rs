@@ -40,7 +40,7 @@ use crate::adapter::RequestId;
 pub use ask::{
     AskAnswer, AskGuard, AskOutcome, EditorAsk, EditorDiff, EditorQuestion, FieldForm, FormField,
 };
-pub use host_call::{CallId, HostCall, HostCallError, HostReply, ListedSession};
+pub use host_call::{CallId, EditorHostCall, HostCallError, HostReply, ListedSession};
 pub use session::{
     AgentPhase, SessionChoices, SessionCommand, SessionEvent, SessionFact, SessionOption,
     SessionSnapshot,
@@ -130,7 +130,7 @@ impl AskedRequest {
 #[derive(Debug, Default)]
 pub struct EditorOutput {
     pub lines: Vec<EditorLine>,
-    pub calls: Vec<(CallId, HostCall)>,
+    pub calls: Vec<(CallId, EditorHostCall)>,
 }
 
 /// One line for the editor.
@@ -241,7 +241,7 @@ impl EditorConnection {
         }
     }
 
-    fn call(&mut self, output: &mut EditorOutput, call: HostCall, pending: PendingCall) {
+    fn call(&mut self, output: &mut EditorOutput, call: EditorHostCall, pending: PendingCall) {
         let id = CallId(self.next_call);
         self.next_call += 1;
         self.calls.insert(id, pending);

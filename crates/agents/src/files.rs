@@ -9,15 +9,19 @@
 //!
 //! Everything here blocks.
 
+mod folder_listing;
 mod path_handle;
+mod people_folder;
 mod read;
 mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use folder_listing::{FolderListing, ListDepth, ListedFile, ListedKind};
+pub use people_folder::{FilePiece, FileRange, PeopleFolder, PieceText};
 pub use read::{ReadTarget, open_for_read, read_text};
-pub use write::{WriteTarget, open_for_write, write_text};
+pub use write::{ExpectedFile, RewrittenFile, WriteTarget, open_for_write, write_text};
 
 /// Where an agent may go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +94,19 @@ pub enum FileError {
     /// What it was judged by has changed since.
     #[error("`{}` was moved while it was being written; nothing was changed", path.display())]
     Moved { path: PathBuf },
+    /// The folder is not at its path any more, or the path leads through a link.
+    #[error("`{}` is not the folder that the agent was given", path.display())]
+    FolderReplaced { path: PathBuf },
+    /// It belongs to the host.
+    #[error("`{}` belongs to the host", path.display())]
+    HostFile { path: PathBuf },
+    /// Its content is not what the writer had read.
+    #[error("`{}` was changed since it was read; nothing was written", path.display())]
+    Changed {
+        path: PathBuf,
+        /// The digest of what is there; nothing if there is no file, or one too large to write.
+        digest: Option<String>,
+    },
     /// The system said no.
     #[error("could not {what} `{}`", path.display())]
     Failed {

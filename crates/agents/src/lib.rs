@@ -12,6 +12,7 @@ pub mod claude;
 pub mod editor;
 mod files;
 mod lines;
+pub mod own_terminal;
 mod process;
 pub mod procfs;
 mod program_version;
@@ -27,8 +28,9 @@ mod user_command;
 pub mod worktree;
 
 pub use files::{
-    FileError, FileRoots, ReadTarget, WriteTarget, open_for_read, open_for_write, read_text,
-    write_text,
+    ExpectedFile, FileError, FilePiece, FileRange, FileRoots, FolderListing, ListDepth, ListedFile,
+    ListedKind, PeopleFolder, PieceText, ReadTarget, RewrittenFile, WriteTarget, open_for_read,
+    open_for_write, read_text, write_text,
 };
 pub use process::LaunchError;
 pub use program_version::{ProgramVersion, VersionError, probe_version};
@@ -38,7 +40,7 @@ pub use shells::{
     TerminalId, TerminalOutput, TerminalPiece, TerminalSummary,
 };
 pub use tree::{
-    ContainmentMethod, ProcessTree, TreeError, TreeRecord, marks_of, marks_of_cgroup,
-    probe_containment,
+    ContainmentMethod, OWN_TERMINAL_VARIABLE, ProcessTree, TreeError, TreeRecord, marks_of,
+    marks_of_cgroup, probe_containment,
 };
 pub use user_command::{UserCommandError, run_user_command};

@@ -36,17 +36,17 @@ pub async fn probe_version(program: &str) -> Result<ProgramVersion, VersionError
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let failed = || VersionError::Failed(program.to_owned());
+
     let output = match tokio::time::timeout(VERSION_TIME, command.output()).await {
         Ok(Ok(output)) if output.status.success() => output.stdout,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(VersionError::Missing);
         }
-        Ok(Ok(_) | Err(_)) | Err(_) => return Err(failed()),
+        Ok(Ok(_) | Err(_)) | Err(_) => return Err(VersionError::Failed(program.to_owned())),
     };
     let text = String::from_utf8_lossy(&output);
     let line = text.lines().next().unwrap_or_default().trim();
-    parse_version(line).ok_or_else(failed)
+    parse_version(line).ok_or_else(|| VersionError::Failed(program.to_owned()))
 }
 
 fn parse_version(line: &str) -> Option<ProgramVersion> {

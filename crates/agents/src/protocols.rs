@@ -1,6 +1,6 @@
 //! The protocols that agents speak. Everything outside this crate that depends on a protocol asks here.
 //!
-//! A new protocol is a folder in this crate with an [`AgentProtocol`], a line in [`find`] and its name
+//! A new protocol is a folder in this crate with an [`ProtocolSupport`], a line in [`find`] and its name
 //! in [`Protocol`].
 
 use countersign_core::event::{Protocol, SpawnOptions};
@@ -13,7 +13,7 @@ use crate::claude::ClaudeProtocol;
 
 /// What the host has to know of a protocol besides its adapter. The defaults are those of a protocol
 /// that says everything in its handshake.
-pub(crate) trait AgentProtocol {
+pub(crate) trait ProtocolSupport {
     /// An adapter on which nothing was said yet.
     fn new_adapter(&self) -> Box<dyn Adapter>;
 
@@ -53,7 +53,7 @@ pub struct SessionToOpen {
     pub fork: bool,
 }
 
-fn find(protocol: Protocol) -> &'static dyn AgentProtocol {
+fn find(protocol: Protocol) -> &'static dyn ProtocolSupport {
     match protocol {
         Protocol::Acp => &AcpProtocol,
         Protocol::Claude => &ClaudeProtocol,

@@ -29,6 +29,7 @@ pub use editor_call::{
 pub use kept::KeptTerminals;
 pub use local::LocalShells;
 pub use none::NoShells;
+pub(crate) use readable_output::ReadableOutput;
 
 /// Where commands run. Each command has a terminal of its own.
 ///

@@ -27,6 +27,8 @@ pub(crate) struct RunnerParent {
     pub(crate) parent: Pid,
     /// The mask for new files that the runner itself was started with.
     pub(crate) umask: rustix::fs::Mode,
+    /// Whether the child's standard input is a terminal that it is to control.
+    pub(crate) has_terminal: bool,
 }
 
 /// Makes the child enter `setup` before it runs its program. If any of it fails the program is
@@ -69,6 +71,10 @@ fn enter(setup: &ChildSetup) -> io::Result<()> {
     if let Some(runner) = setup.runner {
         // The runner's own mask is narrow; the agent's files get the one that the runner was started with.
         rustix::process::umask(runner.umask);
+        if runner.has_terminal {
+            // Only the leader of a session may, which the child is since the line above.
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        }
         die_with(runner.parent)?;
     }
     Ok(())

@@ -88,4 +88,12 @@ impl FdWriter {
         }
         Ok(())
     }
+
+    /// Writes what there is room for now, which may be nothing.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match retry_on_intr(|| rustix::io::write(self.0.get_ref(), bytes)) {
+            Err(rustix::io::Errno::AGAIN) => Ok(0),
+            written => Ok(written?),
+        }
+    }
 }

@@ -32,6 +32,8 @@ pub use record::TreeRecord;
 
 const TREE_VARIABLE: &str = "COUNTERSIGN_TREE";
 const TERMINAL_VARIABLE: &str = "COUNTERSIGN_TERMINAL";
+/// Another name than that of agents: whoever has this mark is a person.
+pub const OWN_TERMINAL_VARIABLE: &str = "COUNTERSIGN_OWN_TERMINAL";
 const AGENT_PREFIX: &str = "agent-";
 const NAME_BYTES_MAX: usize = 64;
 
@@ -121,6 +123,13 @@ impl ProcessTree {
         };
         let mark = record.mark.clone();
         Self::new(TREE_VARIABLE, mark, cgroup, None, Some(runner))
+    }
+
+    /// The tree of a person's own terminal: everything below this process, and what has the mark. No cgroup of an
+    /// agent, so that nobody takes these processes for one's.
+    pub(crate) fn of_own_terminal(mark: String, runner: RunnerParent) -> Self {
+        let cgroup = Err("a person's own terminal has no cgroup".to_owned());
+        Self::new(OWN_TERMINAL_VARIABLE, mark, cgroup, None, Some(runner))
     }
 
     /// Whether this very process was started in the tree and is not reaped yet.
@@ -245,6 +254,7 @@ impl ProcessTree {
             return Err(io::Error::other("the agent is being ended"));
         }
         let child = self.spawn_inside(build)?;
+        // Nobody has reaped the child yet, so its number cannot be another process's.
         let key = procfs::key_of(child.id());
         gate.add(key);
         if let Some(above) = &mut above {
@@ -322,6 +332,7 @@ pub fn marks_of_cgroup(id: u64) -> Option<Vec<String>> {
 fn marks_in_path(folder: &Path) -> impl Iterator<Item = String> {
     folder.components().filter_map(|part| {
         let name = part.as_os_str().to_str()?.strip_prefix(AGENT_PREFIX)?;
+        // The id in front may contain the separator, so the mark is what stands behind the last one.
         Some(name.rsplit('-').next()?.to_owned())
     })
 }
@@ -335,6 +346,7 @@ struct TreeSweep {
 
 impl TreeSweep {
     async fn end(mut self, tasks: &TaskTracker) -> Result<usize, TreeError> {
+        // Reading /proc and the pauses between the rounds would block the other tasks of this thread.
         let ended = tasks.spawn_blocking(move || self.end_now()).await;
         ended.map_err(|error| TreeError::Refused(error.to_string()))?
     }
@@ -356,8 +368,21 @@ impl TreeSweep {
     }
 }
 
+/// Ends what a person's own terminal left: its runner, which may have gone, and what has its mark.
+pub(crate) async fn sweep_own_terminal(
+    mark: &str,
+    runner: Option<ProcessKey>,
+) -> Result<usize, TreeError> {
+    let variable = format!("{OWN_TERMINAL_VARIABLE}={mark}");
+    let held = TreeSweep {
+        cgroup: None,
+        marked: Some(MarkedProcesses::new(variable, runner.into_iter().collect())),
+    };
+    held.end(&TaskTracker::new()).await
+}
+
 /// 128 random bits, so that no other process has them by chance.
-fn new_mark() -> Result<String, TreeError> {
+pub(crate) fn new_mark() -> Result<String, TreeError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| TreeError::Refused(error.to_string()))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))

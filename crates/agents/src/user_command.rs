@@ -62,24 +62,27 @@ pub async fn run_user_command(
 }
 
 async fn wait(program: &str, child: &mut Child) -> Result<(), UserCommandError> {
-    let failed = |status: String, message: String| UserCommandError::Failed {
-        program: program.to_owned(),
-        status,
-        message,
-    };
     let mut message = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         let room = u64::try_from(GIT_WORDS_BYTES_MAX).unwrap_or(u64::MAX);
         let read = stderr.take(room).read_to_end(&mut message).await;
-        read.map_err(|error| failed("no output".to_owned(), error.to_string()))?;
+        read.map_err(|error| failed(program, "no output", error.to_string()))?;
     }
     let status = child.wait().await;
-    let status = status.map_err(|error| failed("no end".to_owned(), error.to_string()))?;
+    let status = status.map_err(|error| failed(program, "no end", error.to_string()))?;
     if status.success() {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&message).trim().to_owned();
-    Err(failed(status.to_string(), message))
+    Err(failed(program, &status.to_string(), message))
+}
+
+fn failed(program: &str, status: &str, message: String) -> UserCommandError {
+    UserCommandError::Failed {
+        program: program.to_owned(),
+        status: status.to_owned(),
+        message,
+    }
 }
 
 fn end_group(child: &Child) {

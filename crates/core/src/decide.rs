@@ -10,6 +10,7 @@ mod ask;
 mod delegation;
 mod grants;
 mod managed;
+mod own_terminals;
 mod parent_messages;
 mod questions;
 mod record;
@@ -125,6 +126,18 @@ pub fn decide(
             file,
             digest,
         } => grants::trust(state, &caller, file, digest),
+        Input::OpenTerminal {
+            caller,
+            terminal,
+            cwd,
+            command,
+        } => own_terminals::open(&caller, terminal, cwd, command),
+        Input::EndTerminal {
+            caller,
+            terminal,
+            exit_code,
+            signal,
+        } => own_terminals::end(caller.as_ref(), terminal, exit_code, signal),
         Input::CancelApproval {
             caller,
             approval,

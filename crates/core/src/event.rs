@@ -45,7 +45,7 @@ pub use orchestration::{
 pub use questions::{QuestionAsked, QuestionEnded, QuestionEnding, QuestionOutcome, QuestionText};
 pub use record::{
     LoginDevice, NotificationSent, ProcessKey, ProcessMarked, ProcessesForgotten, RecordPruned,
-    RecordRedacted, TokenCreated, TokenRenewed, TokenRevoked,
+    RecordRedacted, TerminalEnded, TerminalOpened, TokenCreated, TokenRenewed, TokenRevoked,
 };
 pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantScope, GrantUse,
@@ -240,6 +240,10 @@ events! {
     DeviceUpdated = public "device.updated", about none, text [device];
     /// A client or agent told everybody something.
     NotificationSent = public "host.notification_sent", about maybe agent, text [message payload];
+    /// Somebody opened a terminal of their own.
+    TerminalOpened = public "terminal.opened", about none, text [cwd command];
+    /// The program of such a terminal ended, or the terminal was closed.
+    TerminalEnded = public "terminal.ended", about none, text [];
     /// A token was made.
     TokenCreated = internal "token.created", about bearer role, text [];
     /// A device that is logged in was used, and stays so for longer.

@@ -66,6 +66,21 @@ pub enum Input {
         /// For how long from the moment it is decided; `None` to switch it off.
         for_ms: Option<u64>,
     },
+    /// Somebody opens a terminal of their own.
+    OpenTerminal {
+        caller: Caller,
+        terminal: String,
+        cwd: String,
+        command: String,
+    },
+    /// Such a terminal was closed, or its program ended.
+    EndTerminal {
+        /// Who closed it.
+        caller: Option<Caller>,
+        terminal: String,
+        exit_code: Option<i32>,
+        signal: Option<String>,
+    },
     /// Somebody trusts a rule file as it is.
     TrustRules {
         caller: Caller,

@@ -325,6 +325,28 @@ pub const AGENT_WRITE_BYTES_QUEUED: usize = 32 * 1024 * 1024;
 /// A file that an agent reads or writes through the host: with its envelope it fits into one line.
 pub const AGENT_FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// A file that people write, and the longest piece of one that they read: escaped it fits into a frame.
+pub const PEOPLE_FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A piece of a file that people read, unless they ask for another length.
+pub const FILE_PIECE_BYTES: usize = 256 * 1024;
+
+/// Entries of one folder that people are shown, and those that are looked at to find the first of them.
+pub const FOLDER_ROWS_MAX: usize = 2_000;
+pub const FOLDER_NAMES_READ_MAX: usize = 20_000;
+
+/// Files that are listed with what is below a folder, what their paths may hold together, and the entries that
+/// are looked at to find them.
+pub const TREE_ROWS_MAX: usize = 20_000;
+pub const TREE_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const TREE_NAMES_READ_MAX: usize = 200_000;
+
+/// People who look into folders of agents at one time. A thread that a mount never answers stays counted.
+pub const FOLDER_READERS_MAX: usize = 16;
+
+/// How long such a look may take: far longer than a disk needs.
+pub const FOLDER_READ_MS: u64 = 10_000;
+
 /// Folders that are created for one file an agent writes.
 pub const AGENT_NEW_FOLDERS_MAX: usize = 32;
 
@@ -362,6 +384,36 @@ pub const TERMINAL_READERS_MAX: usize = 16;
 /// How long the end of a command waits for the end of its output, which something the command left
 /// running may hold open.
 pub const TERMINAL_DRAIN_MS: u64 = 200;
+
+/// A person's own terminals at a time, those whose program has ended among them.
+pub const OWN_TERMINALS_MAX: usize = 32;
+
+/// Of these, how many have ended and are kept for reading; then the oldest makes room.
+pub const OWN_TERMINALS_ENDED_MAX: usize = 8;
+
+/// Output that each of them keeps: some hundred screens, with their colours.
+pub const OWN_TERMINAL_OUTPUT_BYTES: usize = 1024 * 1024;
+
+/// What may be typed or pasted into one in one call.
+pub const OWN_TERMINAL_WRITE_BYTES_MAX: usize = 64 * 1024;
+
+/// What waits for a program that does not read; then its writers wait.
+pub const OWN_TERMINAL_INPUT_QUEUED: usize = 256 * 1024;
+
+/// How long a write waits for room before it says how much was taken.
+pub const OWN_TERMINAL_WRITE_WAIT_MS: u64 = 1_000;
+
+/// Calls of one such terminal at a time: many screens, each with a read that waits.
+pub const OWN_TERMINAL_CALLS_MAX: usize = 64;
+
+/// How long the programs of a terminal that is closed have to save what they have.
+pub const OWN_TERMINAL_HANG_UP_MS: u64 = 500;
+
+/// How long the host waits for the terminal's runner beyond what the call waits itself.
+pub const OWN_TERMINAL_CALL_MS: u64 = 15_000;
+
+/// Rows and columns: no screen has more.
+pub const OWN_TERMINAL_SIDE_MAX: u16 = 2_000;
 
 /// How long the end of everything an agent started is waited for before it is reported as a failure.
 /// A killed process goes within milliseconds unless it hangs in the kernel.
@@ -756,6 +808,9 @@ pub const HOLD_PASSES_MAX: usize = 32;
 
 /// Answers about holds that a runner knows, for a host that gives them again.
 pub const HOLD_ANSWERS_KEPT: usize = 256;
+
+/// Ports of this machine that one sandbox reaches on its own loopback. Each is a listener.
+pub const SANDBOX_LOCAL_PORTS_MAX: usize = 16;
 
 /// The longest that anything may be held by a sandbox. An allow that comes later counts for the next try.
 pub const SANDBOX_HOLD_SECONDS_MAX: u64 = 3600;

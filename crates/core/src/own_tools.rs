@@ -4,7 +4,7 @@
 pub const OWN_SERVER: &str = "countersign";
 
 /// The tools of that server. Those that only orchestrators have come last.
-pub const OWN_TOOLS: [&str; 16] = [
+pub const OWN_TOOLS: [&str; 21] = [
     "notify_orchestrator",
     "ask_orchestrator",
     "request_permission",
@@ -21,6 +21,11 @@ pub const OWN_TOOLS: [&str; 16] = [
     "answer_question",
     "list_approvals",
     "resolve_approval",
+    "propose_layout",
+    "save_layout",
+    "list_layouts",
+    "propose_theme",
+    "propose_key_binding",
 ];
 
 /// What agents call one of the host's tools when they ask whether they may use it.

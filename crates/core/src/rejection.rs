@@ -26,6 +26,25 @@ pub enum Rejection {
     /// There is no such terminal any more, or nothing can be read from it.
     #[error("terminal '{terminal}' cannot be read: {why}")]
     UnreadableTerminal { terminal: String, why: String },
+    /// There is no such file or folder in an agent's folder.
+    #[error("{0}")]
+    UnknownFile(String),
+    /// A path that names no file that people may read or write.
+    #[error("{0}")]
+    BadFilePath(String),
+    /// The file is outside the agent's folder, or belongs to the host.
+    #[error("{0}")]
+    FileOutside(String),
+    /// The file is not what its writer read.
+    #[error("{message}")]
+    FileChanged {
+        message: String,
+        /// Of what is there.
+        digest: Option<String>,
+    },
+    /// A terminal of a person that could not be opened.
+    #[error("the terminal was not opened: {0}")]
+    TerminalNotOpened(String),
     /// No such grant.
     #[error("unknown grant '{0}'")]
     UnknownGrant(GrantId),

@@ -259,6 +259,8 @@ impl State {
             Event::AgentInterruptRequested(_)
             | Event::ApprovalResolveRequested(_)
             | Event::ApprovalResolveRefused(_)
+            | Event::TerminalOpened(_)
+            | Event::TerminalEnded(_)
             | Event::NotificationSent(_) => {}
         }
         None

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use countersign_agents::EditorAbilities;
 use countersign_agents::editor::{
-    CallId, EditorConnection, EditorLine, EditorOutput, EditorSettings, HostCall, HostReply,
+    CallId, EditorConnection, EditorHostCall, EditorLine, EditorOutput, EditorSettings, HostReply,
     SessionFact, TerminalViewer,
 };
 use countersign_core::limits::{EDITOR_CALLS_QUEUED, EDITOR_FACTS_MAX, EDITOR_LINES_MAX};
@@ -42,7 +42,7 @@ use crate::random_id::random_id;
 pub(crate) use arguments::{AcpArgs, arguments};
 use editor_calls::EditorCallFeed;
 use feed::SessionFeed;
-use host_calls::{CallOutcome, HostCalls, QueuedCall};
+use host_calls::{HostCallOutcome, HostCalls, QueuedCall};
 use stdio::{StdioLine, WrittenLine};
 
 /// Serves one editor until its input ends.
@@ -141,7 +141,7 @@ impl EditorServer {
         &mut self,
         mut lines: mpsc::Receiver<StdioLine>,
         mut written: mpsc::Receiver<WrittenLine>,
-        mut outcomes: mpsc::Receiver<CallOutcome>,
+        mut outcomes: mpsc::Receiver<HostCallOutcome>,
         mut facts: mpsc::Receiver<(String, SessionFact)>,
     ) {
         loop {
@@ -200,7 +200,7 @@ impl EditorServer {
         self.queued_lines.extend(output.lines.drain(..));
         for (id, call) in output.calls {
             match call {
-                HostCall::Follow {
+                EditorHostCall::Follow {
                     session,
                     replay,
                     terminals,
@@ -209,11 +209,11 @@ impl EditorServer {
                     self.follow(session, replay, terminals, serves);
                     self.finish(id);
                 }
-                HostCall::Unfollow { session } => {
+                EditorHostCall::Unfollow { session } => {
                     self.unfollow(&session);
                     self.finish(id);
                 }
-                call @ HostCall::StartAgent { .. } => {
+                call @ EditorHostCall::StartAgent { .. } => {
                     let after = 0;
                     self.queued_starts.push_back(QueuedCall { id, call, after });
                 }
@@ -292,8 +292,8 @@ impl EditorServer {
     }
 
     /// Up to where the agent that a call is about was seen.
-    fn cursor_of(&self, call: &HostCall) -> u64 {
-        let HostCall::SendMessage { session, .. } = call else {
+    fn cursor_of(&self, call: &EditorHostCall) -> u64 {
+        let EditorHostCall::SendMessage { session, .. } = call else {
             return 0;
         };
         let followed = self.feeds.get(session);

@@ -9,9 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use countersign_core::limits::TERMINAL_WAIT_MS;
 use countersign_protocol::{
-    AuthParams, EVENT_NOTIFICATION, ErrorObject, HostEvent, Method, Reason, VIEWERS_NOTIFICATION,
-    ViewersNotice, method,
+    AuthParams, EVENT_NOTIFICATION, ErrorObject, HostEvent, Method, MethodName, Reason,
+    VIEWERS_NOTIFICATION, ViewersNotice, method,
 };
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ use crate::error::CliError;
 
 /// How long an ordinary call may take.
 const CALL: Duration = Duration::from_secs(15);
+/// How long the host waits for output of a terminal before it answers without any.
+const WAIT: Duration = Duration::from_millis(TERMINAL_WAIT_MS);
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The largest frame taken from a host: a snapshot with a full inbox of large inputs.
@@ -285,7 +288,9 @@ impl HostClient {
         method: &'static str,
         params: &RawValue,
     ) -> Result<String, CallError> {
-        self.exchange(method, CALL, params).await
+        let waits = MethodName::parse(method).is_some_and(MethodName::waits);
+        let limit = if waits { CALL + WAIT } else { CALL };
+        self.exchange(method, limit, params).await
     }
 
     async fn exchange<P: Serialize + ?Sized>(

@@ -235,6 +235,7 @@ fn call_exit(error: &CallError) -> CliExit {
             | Reason::UnknownToken
             | Reason::UnknownEvent
             | Reason::UnreadableTerminal
+            | Reason::UnknownFile
             | Reason::UnknownRule
             | Reason::UnknownEventKind
             | Reason::AmbiguousId,
@@ -243,6 +244,7 @@ fn call_exit(error: &CallError) -> CliExit {
         Some(
             Reason::AgentsCannotAnswer
             | Reason::AgentNotAllowed
+            | Reason::FileOutside
             | Reason::ObserverCannotChange
             | Reason::NotYourApproval
             | Reason::OwnerNotConnected

@@ -52,7 +52,7 @@ const MEANINGS: [(CliExit, &str); 14] = [
     ),
     (
         CliExit::AlreadyAnswered,
-        "already answered: differently, or so that --remember saved no rule; for `rules backtest`: a past decision contradicts the rule",
+        "somebody answered first: with another answer, or with the same one and --remember saved no rule; `rules backtest`: a past decision contradicts the rule",
     ),
     (CliExit::Refused, "not allowed"),
     (

@@ -19,7 +19,7 @@ use countersign_protocol::HookEnd;
 use crate::config::{HookConfig, HostConfig};
 use crate::paths::HostPaths;
 
-use link::{HookFailure, HostLink};
+use link::{HookFailure, HookLink};
 use output::{AnswerForm, HookAnswer};
 
 /// What the caller's settings say.
@@ -73,6 +73,8 @@ fn caller_time_limit(args: &HookArgs) -> Duration {
 /// Answers one hook.
 pub(crate) fn run(args: &HookArgs) -> ExitCode {
     let began = Instant::now();
+    // The exit code of a panic is not one that blocks: Claude Code would continue as if the hook
+    // had nothing to say.
     output::deny_on_panic();
     // First of all the watchdog, before anything that could hang.
     let first = began + caller_time_limit(args);
@@ -126,7 +128,7 @@ fn answer(args: &HookArgs, began: Instant) -> Result<HookAnswer, HookAnswer> {
     let checked = paths.and_then(|paths| paths.check_runtime_dir().map(|()| paths));
     let paths = checked
         .map_err(|error| HookAnswer::on_end(without_host, &format!("countersign: {error}")))?;
-    let link = HostLink::new(&paths.socket, deadline);
+    let link = HookLink::new(&paths.socket, deadline);
     let told = link.ask_host(&mut params);
     told.map(HookAnswer::from).map_err(|trouble| match trouble {
         HookFailure::Late => timeout_answer(on_timeout),
@@ -136,6 +138,8 @@ fn answer(args: &HookArgs, began: Instant) -> Result<HookAnswer, HookAnswer> {
 
 fn read_input() -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
+    // One byte more than the limit, so that input which is too large is not taken
+    // for input that fits.
     let mut stdin = std::io::stdin().lock().take(HOOK_INPUT_BYTES_MAX + 1);
     let read = stdin.read_to_end(&mut text);
     read.map_err(|error| format!("countersign: could not read the hook input: {error}"))?;

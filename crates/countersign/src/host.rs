@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use countersign_core::{Caller, OWN_SERVER, Rejection, TokenId};
 use countersign_daemon::{
-    HostSettings, McpServer, NotifySettings, Rulebook, RunnerSettings, SandboxSettings, Service,
-    ServiceError,
+    HostSettings, McpServer, NotifySettings, OwnTerminalSettings, Rulebook, RunnerSettings,
+    SandboxSettings, Service, ServiceError,
 };
 use countersign_protocol::DecideConfirm;
 use countersign_server::{Server, ServerOptions, WebOptions};
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::down;
 use crate::config::HostConfig;
 use crate::paths::HostPaths;
+use crate::tui::proposals::ProposedFiles;
 use crate::{output, rule_files};
 
 pub(crate) struct HostOptions {
@@ -49,15 +51,21 @@ pub(crate) fn sandbox_settings(paths: &HostPaths, config: &HostConfig) -> Sandbo
     let mut settings = SandboxSettings::new("/proc/self/exe".into(), paths.runtime_dir.clone());
     settings.profiles.clone_from(&config.sandbox);
     let variable = std::env::var("COUNTERSIGN_SANDBOX").ok();
-    settings.usual = variable
+    let chosen = variable
         .filter(|name| !name.is_empty())
         .or_else(|| config.agents.sandbox.clone());
+    if let Some(name) = chosen {
+        settings.usual = name;
+    }
     // Whole folders: a file that is replaced would show up again.
     settings.host_files = vec![paths.config_dir().to_owned(), paths.data_dir.clone()];
     settings
         .host_files
         .extend(config.notify.secret_files(paths.config_dir()));
     settings.runner_sockets.clone_from(&paths.runner_sockets);
+    settings
+        .runner_sockets
+        .extend(paths.terminal_sockets.iter().cloned());
     settings
 }
 
@@ -83,6 +91,7 @@ pub(crate) async fn run(
     settings.escalation_ms = escalation_ms;
     settings.notify = notify;
     settings.terminals_folder = Some(paths.data_dir.join("terminals"));
+    settings.own_terminals = Some(own_terminal_settings(&paths));
     settings.runners.sandbox = Some(sandbox);
     // The record before the doors: opening it takes its lock, so a second host fails here and leaves
     // the socket of the first one alone.
@@ -97,6 +106,7 @@ pub(crate) async fn run(
         unnamed_callers,
         web,
         decide_confirm,
+        screen_files: Some(Arc::new(ProposedFiles::new(paths.config_dir()))),
     };
     let server = Server::open(doors, service.clone(), ending.clone()).await?;
     end_file_token(&service, &paths.runtime_dir).await?;
@@ -193,6 +203,17 @@ fn settings(paths: &HostPaths, agents_alone_ms: u64) -> anyhow::Result<HostSetti
         settings.expiry_hold_ms = ms;
     }
     Ok(settings)
+}
+
+fn own_terminal_settings(paths: &HostPaths) -> OwnTerminalSettings {
+    let mut lock = paths.database.clone().into_os_string();
+    lock.push(".lock");
+    OwnTerminalSettings {
+        command: countersign_agents::own_terminal::default_command(),
+        folder: paths.own_terminals.clone(),
+        sockets: paths.terminal_sockets.clone(),
+        host_lock: Some(lock.into()),
+    }
 }
 
 /// How an agent starts the server of our own tools. A path that is no text cannot be said to it.

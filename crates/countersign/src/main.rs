@@ -46,6 +46,13 @@ fn main() -> ExitCode {
             ErrorFormat::Text,
         );
     }
+    if let Some(folder) = cli::runner::terminal_folder(std::env::args_os().skip(1)) {
+        return run(
+            &mut Builder::new_current_thread(),
+            cli::runner::terminal_runner(folder),
+            ErrorFormat::Text,
+        );
+    }
     // What every confined program waits for, and what runs inside a sandbox.
     if let Some(stage) = ConfineStage::read_arguments(std::env::args_os().skip(1)) {
         return cli::confine::confine(stage);

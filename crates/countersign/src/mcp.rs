@@ -28,7 +28,7 @@ use crate::output;
 use crate::paths::HostPaths;
 use crate::random_id::random_id;
 
-use call::PendingCall;
+use call::CancellableCall;
 use lines::{InputLine, InputLines};
 use message::{AgentMessage, McpRequest};
 use stdout::StdoutWriter;
@@ -85,7 +85,7 @@ struct McpBridge {
     nonce: String,
     out: StdoutWriter,
     /// Calls that are not answered yet, by their ids as they were written.
-    underway: Mutex<HashMap<String, Arc<PendingCall>>>,
+    underway: Mutex<HashMap<String, Arc<CancellableCall>>>,
     /// The version of the protocol that the host agreed to.
     version: Mutex<Option<String>>,
 }
@@ -101,12 +101,12 @@ impl McpBridge {
         })
     }
 
-    fn pending_calls(&self) -> MutexGuard<'_, HashMap<String, Arc<PendingCall>>> {
+    fn pending_calls(&self) -> MutexGuard<'_, HashMap<String, Arc<CancellableCall>>> {
         self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a call off the list, unless it was cancelled: then another may have its id.
-    fn finish(&self, id: &str, call: &PendingCall) -> bool {
+    fn finish(&self, id: &str, call: &CancellableCall) -> bool {
         let mut all = self.pending_calls();
         let is_this = all
             .get(id)
@@ -156,7 +156,7 @@ fn handle_line(bridge: &Arc<McpBridge>, line: Vec<u8>, number: u64) {
 
 /// Each call has a thread and a connection of its own: some wait for hours.
 fn start_call(bridge: &Arc<McpBridge>, request: McpRequest, line: Vec<u8>, number: u64) {
-    let underway = Arc::new(PendingCall::default());
+    let underway = Arc::new(CancellableCall::default());
     let id = request.id.clone();
     {
         let mut all = bridge.pending_calls();

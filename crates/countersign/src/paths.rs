@@ -26,6 +26,8 @@ pub(crate) struct HostPaths {
     pub(crate) declined_rules: PathBuf,
     /// The folder of the record.
     pub(crate) data_dir: PathBuf,
+    /// What screens keep between two starts.
+    pub(crate) state_dir: PathBuf,
     pub(crate) database: PathBuf,
     pub(crate) log: PathBuf,
     /// The host's own keys for notifications.
@@ -37,6 +39,9 @@ pub(crate) struct HostPaths {
     pub(crate) runners: PathBuf,
     /// Folders for the sockets of runners, the best first: one may vanish when its user logs out.
     pub(crate) runner_sockets: Vec<PathBuf>,
+    /// The folder of people's own terminals, one folder each, and folders for their sockets.
+    pub(crate) own_terminals: PathBuf,
+    pub(crate) terminal_sockets: Vec<PathBuf>,
 }
 
 impl HostPaths {
@@ -47,7 +52,7 @@ impl HostPaths {
 
     /// Everything under one folder.
     pub(crate) fn in_home(home: &Path, uid: u32) -> Self {
-        Self::assemble(home, home, home.join("run"), uid)
+        Self::assemble(home, home, home.join("state"), home.join("run"), uid)
     }
 
     fn resolve(find: impl Fn(&str) -> Option<PathBuf>, uid: u32) -> Result<Self, CliError> {
@@ -61,16 +66,18 @@ impl HostPaths {
             return Ok(Self::in_home(&home, uid));
         }
         // A relative path in these variables is to be ignored, says the XDG specification.
-        let [home, config, data, runtime] = [
+        let [home, config, data, state, runtime] = [
             "HOME",
             "XDG_CONFIG_HOME",
             "XDG_DATA_HOME",
+            "XDG_STATE_HOME",
             "XDG_RUNTIME_DIR",
         ]
         .map(|name| find(name).filter(|path| path.is_absolute()));
         let config = config.or_else(|| Some(home.as_ref()?.join(".config")));
         let data = data.or_else(|| Some(home.as_ref()?.join(".local/share")));
-        let (Some(config), Some(data)) = (config, data) else {
+        let state = state.or_else(|| Some(home.as_ref()?.join(".local/state")));
+        let (Some(config), Some(data), Some(state)) = (config, data, state) else {
             return Err(
                 CliError::failed("neither `HOME` nor `COUNTERSIGN_HOME` is set")
                     .with_hint("set COUNTERSIGN_HOME to a folder of your own"),
@@ -79,21 +86,34 @@ impl HostPaths {
         let data = data.join("countersign");
         let runtime = runtime.map_or_else(|| data.join("run"), |run| run.join("countersign"));
         let config = config.join("countersign");
-        Ok(Self::assemble(&config, &data, runtime, uid))
+        let state = state.join("countersign");
+        Ok(Self::assemble(&config, &data, state, runtime, uid))
     }
 
-    fn assemble(config: &Path, data: &Path, runtime: PathBuf, uid: u32) -> Self {
+    fn assemble(
+        config: &Path,
+        data: &Path,
+        state_dir: PathBuf,
+        runtime: PathBuf,
+        uid: u32,
+    ) -> Self {
         let runtime = shorten_if_needed(runtime, "host.sock".len(), uid);
         let runners = data.join("runners");
         let mut runner_sockets: Vec<_> = [runtime.join("runners"), runners.clone()]
             .map(|folder| shorten_if_needed(folder, RUNNER_SOCKET_NAME_BYTES_MAX, uid))
             .into();
         runner_sockets.dedup();
+        let own_terminals = data.join("own-terminals");
+        let mut terminal_sockets: Vec<_> = [runtime.join("terminals"), own_terminals.clone()]
+            .map(|folder| shorten_if_needed(folder, RUNNER_SOCKET_NAME_BYTES_MAX, uid))
+            .into();
+        terminal_sockets.dedup();
         Self {
             config: config.join("config.toml"),
             rules: config.join("rules.toml"),
             declined_rules: data.join("starter-rules-declined"),
             data_dir: data.to_owned(),
+            state_dir,
             database: data.join("countersign.db"),
             log: data.join("host.log"),
             notify_keys: data.join("notify.keys"),
@@ -101,6 +121,8 @@ impl HostPaths {
             runtime_dir: runtime,
             runners,
             runner_sockets,
+            own_terminals,
+            terminal_sockets,
         }
     }
 
@@ -110,15 +132,22 @@ impl HostPaths {
 
     /// Makes the folders a host needs, closed to others, and refuses those that are not ours.
     pub(crate) fn prepare(&self) -> Result<(), CliError> {
-        let folders = [&self.data_dir, &self.runtime_dir, &self.runners];
-        for folder in folders.into_iter().chain(&self.runner_sockets) {
+        let folders = [
+            &self.data_dir,
+            &self.runtime_dir,
+            &self.runners,
+            &self.own_terminals,
+        ];
+        let sockets = self.runner_sockets.iter().chain(&self.terminal_sockets);
+        for folder in folders.into_iter().chain(sockets) {
             make_private_folder(folder)?;
         }
         // Making a folder that exists succeeds, whoever made it: hence the check afterwards.
         self.check_runtime_dir()?;
         self.runner_sockets
             .iter()
-            .chain([&self.runners])
+            .chain(&self.terminal_sockets)
+            .chain([&self.runners, &self.own_terminals])
             .try_for_each(|folder| check_private(folder))
     }
 
@@ -229,6 +258,7 @@ mod tests {
             rules: "/h/rules.toml".into(),
             declined_rules: "/h/starter-rules-declined".into(),
             data_dir: "/h".into(),
+            state_dir: "/h/state".into(),
             database: "/h/countersign.db".into(),
             log: "/h/host.log".into(),
             notify_keys: "/h/notify.keys".into(),
@@ -236,6 +266,8 @@ mod tests {
             socket: "/h/run/host.sock".into(),
             runners: "/h/runners".into(),
             runner_sockets: vec!["/h/run/runners".into(), "/h/runners".into()],
+            own_terminals: "/h/own-terminals".into(),
+            terminal_sockets: vec!["/h/run/terminals".into(), "/h/own-terminals".into()],
         };
         assert_eq!(
             resolve(&[("COUNTERSIGN_HOME", "/h"), ("HOME", "/x")]).unwrap(),
@@ -251,6 +283,7 @@ mod tests {
             rules: "/home/ada/.config/countersign/rules.toml".into(),
             declined_rules: "/home/ada/.local/share/countersign/starter-rules-declined".into(),
             data_dir: "/home/ada/.local/share/countersign".into(),
+            state_dir: "/home/ada/.local/state/countersign".into(),
             database: "/home/ada/.local/share/countersign/countersign.db".into(),
             log: "/home/ada/.local/share/countersign/host.log".into(),
             notify_keys: "/home/ada/.local/share/countersign/notify.keys".into(),
@@ -260,6 +293,11 @@ mod tests {
             runner_sockets: vec![
                 "/home/ada/.local/share/countersign/run/runners".into(),
                 "/home/ada/.local/share/countersign/runners".into(),
+            ],
+            own_terminals: "/home/ada/.local/share/countersign/own-terminals".into(),
+            terminal_sockets: vec![
+                "/home/ada/.local/share/countersign/run/terminals".into(),
+                "/home/ada/.local/share/countersign/own-terminals".into(),
             ],
         };
         assert_eq!(paths, expected);

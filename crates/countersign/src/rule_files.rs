@@ -28,13 +28,17 @@ fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
     let config = paths.config_dir();
     let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
     own.extend(paths.runner_sockets.clone());
+    own.extend(paths.terminal_sockets.clone());
     if config == paths.data_dir {
         // SQLite keeps parts of the record in files beside the database, and the lock keeps a second
         // host out.
-        let endings = ["", "-wal", "-shm", "-journal", ".lock"];
+        let endings = ["", "-wal", "-shm", "-journal", ".lock", ".rescued"];
         own.extend(endings.map(|ending| with_suffix(&paths.database, ending)));
         let files = [&paths.log, &paths.notify_keys, &paths.config, &paths.rules];
         own.extend(files.map(PathBuf::clone));
+        // Panels of the terminal UI name programs that run as the person.
+        own.extend([config.join("tui"), paths.data_dir.join("terminals")]);
+        own.push(paths.own_terminals.clone());
     } else {
         own.extend([config.to_owned(), paths.data_dir.clone()]);
     }

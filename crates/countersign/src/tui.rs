@@ -3,14 +3,18 @@
 //! What a message means and what is drawn are pure functions in `countersign_tui`. Invariant: news is taken before
 //! keys, and each key is judged by when it was typed.
 
+mod command_runs;
 mod host_link;
 mod key_events;
+mod notes_file;
 mod outside;
 mod plain;
+pub(crate) mod proposals;
 mod settings;
 mod settings_files;
 #[cfg(test)]
 mod speed_tests;
+mod state_file;
 
 use std::io::{self, IsTerminal as _, Stdout};
 use std::path::{Path, PathBuf};
@@ -26,8 +30,11 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::command_runs::CommandRuns;
 use self::host_link::HostLinks;
+use self::notes_file::NotesFile;
 use self::settings_files::SettingsFolder;
+use self::state_file::StateFile;
 use crate::client::{HostClient, HostEndpoint};
 use crate::duration;
 use crate::error::CliError;
@@ -156,6 +163,9 @@ pub(crate) async fn tui(
         cells: Terminal::new(CrosstermBackend::new(io::stdout())).map_err(terminal_error)?,
         terminal: Some(terminal),
         settings: SettingsFolder::find(),
+        commands: CommandRuns::default(),
+        state: StateFile::find(endpoint),
+        notes: NotesFile::find(),
         model,
         started,
         drawn_at: None,
@@ -176,6 +186,12 @@ struct ScreenLoop {
     terminal: Option<RawTerminal>,
     /// The files of this person, if they can be found.
     settings: Option<SettingsFolder>,
+    /// Commands of the person's that panels show.
+    commands: CommandRuns,
+    /// What is open here, for the next start in this folder.
+    state: Option<StateFile>,
+    /// The notes of this folder, if there is a place for them.
+    notes: Option<NotesFile>,
     model: Model,
     started: Instant,
     drawn_at: Option<Instant>,
@@ -209,22 +225,28 @@ impl ScreenLoop {
         ];
         let mut ticked_at = Instant::now();
         self.read_settings()?;
+        // After the settings: sizes that were changed here count before those of the file.
+        if let Some(state) = &mut self.state {
+            state.restore(&mut self.model);
+        }
         loop {
             self.draw_if_due()?;
             let wake = self.next_wake(&mut ends, ticked_at + TICK).await;
             let step = match wake {
-                Wake::Ended | Wake::Input(None) => LoopStep::Leave,
+                Wake::Ended | Wake::Input(None) => self.leave_at_signal(),
                 Wake::News(message) => self.take_news(message)?,
                 Wake::Input(Some((at, event))) => self.take_input(at, event)?,
                 Wake::Timer => LoopStep::Continue,
             };
             if step == LoopStep::Leave {
+                self.save_state()?;
                 return Ok(());
             }
             if ticked_at.elapsed() >= TICK {
                 ticked_at = Instant::now();
                 self.apply(Message::Tick)?;
                 self.read_settings()?;
+                self.save_state()?;
             }
             self.is_stale = true;
         }
@@ -242,6 +264,18 @@ impl ScreenLoop {
         Ok(())
     }
 
+    /// Once a second at most, and only if something else is open.
+    fn save_state(&mut self) -> io::Result<()> {
+        let failed = self
+            .state
+            .as_mut()
+            .and_then(|state| state.save(&self.model));
+        if let Some(why) = failed {
+            self.apply(Message::Failed(why))?;
+        }
+        Ok(())
+    }
+
     fn save_layout(&mut self, name: &str, text: &str) -> io::Result<LoopStep> {
         let saved = self
             .settings
@@ -253,6 +287,31 @@ impl ScreenLoop {
             None => "the layout was not saved: no folder for settings was found".to_owned(),
         };
         self.apply(Message::Failed(said))
+    }
+
+    fn read_notes(&mut self) -> io::Result<LoopStep> {
+        let kept = match &mut self.notes {
+            Some(notes) => notes.read(),
+            None => Err("no folder for notes was found".to_owned()),
+        };
+        self.apply(Message::Notes(kept))
+    }
+
+    fn save_notes(&mut self, text: &str) -> io::Result<LoopStep> {
+        let saved = self.notes.as_mut().map(|notes| notes.save(text));
+        match saved {
+            Some(Ok(Some(said)) | Err(said)) => self.apply(Message::Failed(said)),
+            Some(Ok(None)) | None => Ok(LoopStep::Continue),
+        }
+    }
+
+    /// Nobody can be told any more, but what was written is kept.
+    fn leave_at_signal(&mut self) -> LoopStep {
+        let unsaved = self.model.files.notes.unsaved();
+        if let (Some(text), Some(notes)) = (unsaved, &mut self.notes) {
+            notes.save(&text).ok();
+        }
+        LoopStep::Leave
     }
 
     fn moment_at(&self, at: Instant) -> Moment {
@@ -308,6 +367,7 @@ impl ScreenLoop {
             _ = interrupt.recv() => Wake::Ended,
             // News before keys: a key is judged against what the host has said by then.
             message = self.links.next_message() => Wake::News(message),
+            message = self.commands.next_ended() => Wake::News(message),
             input = self.keyboard.next() => Wake::Input(input),
             () = timer => Wake::Timer,
         }
@@ -315,6 +375,7 @@ impl ScreenLoop {
 
     /// Takes in news and what came with it.
     fn take_news(&mut self, first: Message) -> io::Result<LoopStep> {
+        // A person waits for these. Other news may come in floods, and is drawn at the usual pace.
         self.is_urgent |= matches!(first, Message::Reply { .. } | Message::Connected { .. });
         let mut step = self.apply(first)?;
         for _ in 0..NEWS_PER_FRAME {
@@ -340,6 +401,8 @@ impl ScreenLoop {
 
     /// Takes in a message, and does what it asks for.
     fn apply(&mut self, message: Message) -> io::Result<LoopStep> {
+        // Before the model learns of it: calls that it makes from then on must not use a connection
+        // to the host that was lost.
         if matches!(message, Message::Lost) {
             self.links.forget_connections();
         }
@@ -363,7 +426,10 @@ impl ScreenLoop {
                 }
             }
             Effect::FollowTranscript(agent) => self.links.follow(agent),
+            Effect::RunCommand(run) => self.commands.start(run),
             Effect::SaveLayout { name, text } => return self.save_layout(&name, &text),
+            Effect::ReadNotes => return self.read_notes(),
+            Effect::SaveNotes(text) => return self.save_notes(&text),
             Effect::Copy(text) => outside::copy(&text)?,
             Effect::CaptureMouse(captures) => outside::capture_mouse(captures)?,
             Effect::Redraw => self.cells.clear()?,
@@ -380,6 +446,8 @@ impl ScreenLoop {
 
     /// Lets another program have the terminal, and draws everything anew afterwards.
     fn give_terminal_away<T>(&mut self, run: impl FnOnce() -> T) -> io::Result<T> {
+        // Both before the other program starts: the reader would take its keys, and it expects a
+        // terminal in the usual mode.
         self.keyboard.close();
         self.terminal = None;
         let result = run();

@@ -17,7 +17,7 @@ use countersign_core::limits::{EDITOR_CALLS_OPEN_MAX, EDITOR_LOST_MS};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-type CallResult = Result<EditorReply, EditorCallError>;
+type EditorCallResult = Result<EditorReply, EditorCallError>;
 
 /// The editors of all agents.
 #[derive(Clone, Default)]
@@ -32,7 +32,7 @@ struct AgentEditor {
 
 struct EditorTable {
     serving: Option<ServingEditor>,
-    calls: BTreeMap<u64, OpenCall>,
+    calls: BTreeMap<u64, OpenEditorCall>,
     /// Creates that nobody waits for any more; what they start is ended.
     abandoned: BTreeSet<u64>,
     next: u64,
@@ -47,10 +47,10 @@ struct ServingEditor {
     seen: Instant,
 }
 
-struct OpenCall {
+struct OpenEditorCall {
     editor: String,
     call: EditorCall,
-    answer: Option<oneshot::Sender<CallResult>>,
+    answer: Option<oneshot::Sender<EditorCallResult>>,
 }
 
 impl ServingEditor {
@@ -97,7 +97,7 @@ impl AgentEditors {
     ) -> Vec<(u64, EditorCall)> {
         let agent_editor = self.of(agent);
         let mut changed = agent_editor.changed.subscribe();
-        let mut held: Option<HeldRequest> = None;
+        let mut held: Option<EditorPollGuard> = None;
         loop {
             changed.mark_unchanged();
             if held.is_none() {
@@ -120,7 +120,13 @@ impl AgentEditors {
     }
 
     /// Takes an editor's answer. One that nobody waits for is dropped, and what it started is ended.
-    pub(crate) fn answer(&self, agent: &AgentId, editor: &str, call: u64, result: CallResult) {
+    pub(crate) fn answer(
+        &self,
+        agent: &AgentId,
+        editor: &str,
+        call: u64,
+        result: EditorCallResult,
+    ) {
         self.of(agent).answer(editor, call, result);
     }
 }
@@ -131,12 +137,12 @@ fn now_micros() -> u64 {
 }
 
 /// Keeps an editor present until it is dropped.
-struct HeldRequest {
+struct EditorPollGuard {
     editor: Arc<AgentEditor>,
     id: String,
 }
 
-impl Drop for HeldRequest {
+impl Drop for EditorPollGuard {
     fn drop(&mut self) {
         let mut table = self.editor.table();
         if let Some(serving) = table.serving.as_mut().filter(|found| found.id == self.id) {
@@ -153,7 +159,7 @@ impl AgentEditor {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn attach(self: &Arc<Self>, id: &str, abilities: EditorAbilities) -> Option<HeldRequest> {
+    fn attach(self: &Arc<Self>, id: &str, abilities: EditorAbilities) -> Option<EditorPollGuard> {
         let mut table = self.table();
         match &mut table.serving {
             Some(serving) if serving.id == id => {
@@ -173,7 +179,7 @@ impl AgentEditor {
         }
         drop(table);
         self.changed.send_replace(());
-        Some(HeldRequest {
+        Some(EditorPollGuard {
             editor: self.clone(),
             id: id.to_owned(),
         })
@@ -188,7 +194,7 @@ impl AgentEditor {
             .collect()
     }
 
-    fn answer(&self, editor: &str, call: u64, result: CallResult) {
+    fn answer(&self, editor: &str, call: u64, result: EditorCallResult) {
         let mut table = self.table();
         if table.abandoned.remove(&call) {
             if let Ok(EditorReply::Terminal { terminal }) = result {
@@ -315,7 +321,7 @@ impl EditorTable {
         &mut self,
         editor: &str,
         call: EditorCall,
-        answer: Option<oneshot::Sender<CallResult>>,
+        answer: Option<oneshot::Sender<EditorCallResult>>,
     ) -> Option<u64> {
         if self.calls.len() >= EDITOR_CALLS_OPEN_MAX {
             return None;
@@ -323,7 +329,7 @@ impl EditorTable {
         let id = self.next;
         self.next += 1;
         let editor = editor.to_owned();
-        let open = OpenCall {
+        let open = OpenEditorCall {
             editor,
             call,
             answer,

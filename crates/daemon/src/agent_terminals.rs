@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 
 /// The terminals of every agent that runs.
 #[derive(Clone)]
-pub(crate) struct AgentTerminals {
+pub(crate) struct TerminalDirectory {
     runs: Arc<RwLock<HashMap<AgentId, RunTerminals>>>,
     /// Permits of those who read what ended runs left, all together.
     ended_readers: Arc<Semaphore>,
 }
 
-impl Default for AgentTerminals {
+impl Default for TerminalDirectory {
     fn default() -> Self {
         Self {
             runs: Arc::default(),
@@ -36,7 +36,7 @@ pub(crate) struct RunTerminals {
     pub(crate) readers: Arc<Semaphore>,
 }
 
-impl AgentTerminals {
+impl TerminalDirectory {
     /// Lists the terminals of a run for as long as the returned value lives.
     pub(crate) fn add(&self, agent: AgentId, shells: Arc<dyn ShellBackend>) -> ListedTerminals {
         let run = RunTerminals {
@@ -69,7 +69,7 @@ impl AgentTerminals {
 
 /// Takes the terminals of a run off the list when it is dropped.
 pub(crate) struct ListedTerminals {
-    all: AgentTerminals,
+    all: TerminalDirectory,
     agent: AgentId,
     readers: Arc<Semaphore>,
 }

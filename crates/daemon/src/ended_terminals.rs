@@ -95,8 +95,11 @@ impl EndedTerminals {
 
 /// A name that stays in the folder, whatever somebody called an agent.
 fn check_name(agent: &AgentId) -> io::Result<()> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if !agent.as_str().is_empty() && agent.as_str().chars().all(is_plain) {
+    let name = agent.as_str();
+    let is_plain = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if is_plain && !name.is_empty() {
         return Ok(());
     }
     let reason = "the id of the agent cannot be the name of a file";

@@ -43,7 +43,7 @@ impl FeedEntry {
 
 /// The newest events, and the signal that there are more.
 #[derive(Debug)]
-pub struct Feed {
+pub struct EventFeed {
     ring: RwLock<EventRing>,
     head: watch::Sender<Seq>,
 }
@@ -54,7 +54,7 @@ struct EventRing {
     bytes: usize,
 }
 
-impl Feed {
+impl EventFeed {
     pub(crate) fn new(head: Seq) -> Self {
         Self {
             ring: RwLock::default(),
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_event_too_heavy_for_memory_still_wakes_its_readers() {
-        let feed = Feed::new(Seq(0));
+        let feed = EventFeed::new(Seq(0));
         let event = NotificationSent {
             kind: "big".to_owned(),
             agent: None,

@@ -1,5 +1,8 @@
 //! Fresh ids and secrets. Every id that the host makes up is made here.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use countersign_core::{
     AgentId, ApprovalId, ClientId, DeviceId, GrantId, QuestionId, TokenId, hex,
 };
@@ -35,6 +38,17 @@ pub(crate) fn new_token_id() -> TokenId {
 
 pub(crate) fn new_client_id() -> ClientId {
     ClientId::new(random_hex::<6>())
+}
+
+/// The id of a request in the log. It need not be hard to guess, so that only the first one asks the
+/// system for randomness.
+pub fn new_request_id() -> String {
+    static FIRST: OnceLock<u64> = OnceLock::new();
+    static REQUESTS: AtomicU64 = AtomicU64::new(0);
+    let first = FIRST.get_or_init(|| u64::from_le_bytes(random()));
+    let number = first.wrapping_add(REQUESTS.fetch_add(1, Ordering::Relaxed));
+    // Multiplying by an odd number gives each request another id, and ids that look unlike each other.
+    hex(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes())
 }
 
 /// `bytes` random bytes in hexadecimal.
@@ -78,6 +92,13 @@ fn random<const BYTES: usize>() -> [u8; BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_requests_never_repeat() {
+        let ids: std::collections::BTreeSet<String> = (0..1000).map(|_| new_request_id()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 16));
+    }
 
     #[test]
     fn secrets_have_their_form_and_never_repeat() {

@@ -19,6 +19,7 @@ mod feed;
 mod gate;
 mod ids;
 mod notify;
+mod own_terminals;
 mod reply;
 mod rulebook;
 mod secrets;
@@ -30,11 +31,17 @@ mod timekeeper;
 pub use clock::HostClock;
 pub use countersign_agents::ContainmentMethod;
 pub use countersign_agents::adapter::McpServer;
+pub use countersign_agents::own_terminal::{
+    OwnTerminalStatus, RUNNER_COMMAND as TERMINAL_RUNNER_COMMAND, TerminalSize,
+};
 pub use countersign_agents::worktree::{
     DiffFile, DiscardWork, FileStatus, MergeOutcome, RemovalOutcome as WorktreeOutcome,
     WorktreeDiff,
 };
-pub use countersign_agents::{TerminalPiece, TerminalSummary, catalog, procfs};
+pub use countersign_agents::{
+    ExpectedFile, FilePiece, FileRange, ListDepth, ListedFile, ListedKind, PieceText,
+    RewrittenFile, TerminalPiece, TerminalSummary, catalog, procfs,
+};
 pub use countersign_core::{GrantDraft, GrantState};
 pub use countersign_notify::{
     AddressError, NtfyChannel, PushSubscription, WebhookChannel, WebhookSecretError, check_address,
@@ -49,15 +56,16 @@ pub use crash::{
     AGENT_CRASH_POINTS, CRASH_POINTS, NOTIFY_CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS,
 };
 pub use driver::{ConfinementRequest, SandboxSettings};
-pub use feed::{Feed, FeedEntry};
+pub use feed::{EventFeed, FeedEntry};
 pub use ids::{
-    new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id, new_secret,
-    random_hex,
+    new_agent_id, new_approval_id, new_device_id, new_mcp_agent_id, new_question_id,
+    new_request_id, new_secret, random_hex,
 };
 pub use notify::{
     AskViewer, ChannelKind, ChannelReport, ChannelSettings, ChannelTarget, ChannelTest,
     NoticeContent, NoticeKind, NotifySettings, QuietHours, ViewerWatch,
 };
+pub use own_terminals::OwnTerminalSettings;
 pub use reply::{CommandReply, ServiceError, StopCounts};
 pub use rulebook::{
     DirRules, ListedRule, RuleFileProblem, RuleLayer, Rulebook, RulebookConfig, RulebookError,
@@ -65,9 +73,10 @@ pub use rulebook::{
 };
 pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
-    EditorCallRange, EditorPresence, GrantAdded, HostOverview, HostSettings, NotifyOverview,
-    OpenError, RuleCheck, RuleProposal, RulesOverview, RunnerSettings, Service, SpawnRequest,
-    SupervisorExit, TokenIdentity, TranscriptPage, TranscriptRange, open, start,
+    EditorCallRange, EditorPresence, FolderLook, GrantAdded, HostOverview, HostSettings,
+    NotifyOverview, OpenError, OwnTerminalRequest, RuleCheck, RuleProposal, RulesOverview,
+    RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage,
+    TranscriptRange, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

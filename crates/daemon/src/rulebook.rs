@@ -22,7 +22,7 @@ use countersign_rules::{FileFacts, FileProblems};
 use tokio::sync::watch;
 
 pub use dir_rules::{DirRules, ListedRule, RuleFileProblem, RuleLayer, UntrustedRuleFile};
-use disk::DiskFacts;
+use disk::DiskFileFacts;
 pub use foreign::foreign_policy;
 use rule_cache::RuleCache;
 
@@ -124,7 +124,7 @@ impl Rulebook {
 
     /// The file system as it is.
     pub fn facts(&self) -> &(dyn FileFacts + Send + Sync) {
-        &DiskFacts
+        &DiskFileFacts
     }
 
     /// Rises when the rules changed anywhere.

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::agent_editors::AgentEditors;
-use crate::agent_terminals::AgentTerminals;
+use crate::agent_terminals::TerminalDirectory;
 use crate::clock::HostClock;
 use crate::crash;
 use crate::device_uses::DeviceUses;
@@ -27,9 +27,10 @@ use crate::directory::AgentDirectory;
 use crate::driver::{self, AdoptedAgents, AgentDrivers, ProcessRunners, RunnerHost};
 use crate::duty_board::{DutyBoard, DutyReceiver};
 use crate::ended_terminals::EndedTerminals;
-use crate::feed::{Feed, FeedEntry};
+use crate::feed::{EventFeed, FeedEntry};
 use crate::gate::Gate;
 use crate::notify::NotifyCenter;
+use crate::own_terminals::OwnTerminals;
 use crate::reply::{CommandReply, ServiceError};
 use crate::rulebook::Rulebook;
 use crate::secrets::AgentSecrets;
@@ -40,6 +41,7 @@ use crate::supervisor::{
 use crate::timekeeper;
 
 mod access;
+mod agent_files;
 mod agents;
 mod approvals;
 mod blocking_fs;
@@ -50,6 +52,7 @@ mod judgement;
 mod lookup;
 mod managed;
 mod notify;
+mod own_terminals;
 mod questions;
 mod record;
 mod replay;
@@ -59,10 +62,12 @@ mod terminals;
 mod worktrees;
 
 pub use access::CgroupAgent;
+pub use agent_files::FolderLook;
 pub use editors::{EditorCallRange, EditorPresence};
 pub(crate) use judgement::AgentOutput;
 pub use managed::{AgentGoal, SpawnRequest, TranscriptPage, TranscriptRange};
 pub use notify::NotifyOverview;
+pub use own_terminals::OwnTerminalRequest;
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};
 pub use settings::{HostSettings, RunnerSettings};
@@ -82,14 +87,15 @@ pub struct Service {
 struct ServiceInner {
     commands: mpsc::Sender<SupervisorCommand>,
     history: Arc<dyn EventHistory>,
-    feed: Arc<Feed>,
+    feed: Arc<EventFeed>,
     clock: HostClock,
     counters: Arc<HostCounters>,
     outage: watch::Receiver<Option<StoreOutage>>,
     directory: Arc<AgentDirectory>,
     device_uses: DeviceUses,
-    terminals: AgentTerminals,
+    terminals: TerminalDirectory,
     ended_terminals: Arc<EndedTerminals>,
+    own_terminals: OwnTerminals,
     editors: AgentEditors,
     /// Whatever runs beside its caller. All of it ends soon after the loop does.
     tasks: TaskTracker,
@@ -103,6 +109,8 @@ struct ServiceInner {
     rejudge: Arc<Notify>,
     /// Permits for threads that read rule files.
     rule_readers: Arc<Semaphore>,
+    /// Permits for threads that look into folders of agents.
+    folder_readers: Arc<Semaphore>,
 }
 
 /// Resolves when the loop has ended, orderly or not.
@@ -155,6 +163,7 @@ pub async fn start(
     // Before any driver runs: what a driver then settles was left by the earlier host.
     service.record_start(version, adopted.agents()).await?;
     service.start_drivers(board, runners, adopted).await?;
+    service.adopt_own_terminals().await?;
     service.start_notifier().await?;
     let rejudging = service.clone().rejudge_when_rules_change();
     service.shared.tasks.spawn(rejudging);
@@ -173,7 +182,7 @@ fn assemble(
     let (outage, outage_seen) = watch::channel(None);
     let (deadline, deadline_seen) = watch::channel(None);
     let board = Arc::new(DutyBoard::default());
-    let feed = Arc::new(Feed::new(snapshot.head));
+    let feed = Arc::new(EventFeed::new(snapshot.head));
     let counters = Arc::new(HostCounters::default());
     let state = State::restore(snapshot);
     let directory = Arc::new(AgentDirectory::new(&state));
@@ -189,7 +198,7 @@ fn assemble(
     };
     let mut writer = CommitWriter::new(log, outlets);
     writer
-        .start(commands.downgrade())
+        .start()
         .map_err(|error| ServiceError::Store(error.to_string().into()))?;
     let supervisor = Supervisor {
         writer,
@@ -222,8 +231,9 @@ fn assemble(
         tasks,
         rulebook,
         device_uses: DeviceUses::default(),
-        terminals: AgentTerminals::default(),
+        terminals: TerminalDirectory::default(),
         ended_terminals: Arc::new(EndedTerminals::new(settings.terminals_folder)),
+        own_terminals: OwnTerminals::new(settings.own_terminals),
         editors: AgentEditors::default(),
         secrets: AgentSecrets::default(),
         runners: settings.runners,
@@ -232,6 +242,7 @@ fn assemble(
         means: OnceLock::new(),
         rejudge: Arc::default(),
         rule_readers: Arc::new(Semaphore::new(blocking_fs::RULE_READERS_MAX)),
+        folder_readers: Arc::new(Semaphore::new(countersign_core::limits::FOLDER_READERS_MAX)),
     };
     let service = Service {
         shared: Arc::new(shared),
@@ -468,6 +479,7 @@ impl Service {
     /// Disconnects from every managed agent, finishes what is queued and ends the loop. Runners keep
     /// their agents running.
     pub async fn stop(&self) {
+        self.shared.own_terminals.ending.cancel();
         // Before the loop: drivers still send what they settled.
         if let Some(drivers) = self.shared.drivers.get() {
             drivers.end().await;

@@ -7,7 +7,7 @@ use countersign_core::{AgentId, CommittedEvent, Event, Seq};
 use countersign_store::{EventHistory, EventQuery};
 use tokio::sync::watch;
 
-use crate::feed::{Feed, FeedEntry};
+use crate::feed::{EventFeed, FeedEntry};
 use crate::reply::ServiceError;
 use crate::service::read_blocking;
 
@@ -65,7 +65,7 @@ fn kind_of(event: &Event) -> &str {
 
 /// A cursor into the log.
 pub struct Subscription {
-    feed: Arc<Feed>,
+    feed: Arc<EventFeed>,
     history: Arc<dyn EventHistory>,
     wake: watch::Receiver<Seq>,
     cursor: Seq,
@@ -74,7 +74,7 @@ pub struct Subscription {
 
 impl Subscription {
     pub(crate) fn new(
-        feed: Arc<Feed>,
+        feed: Arc<EventFeed>,
         history: Arc<dyn EventHistory>,
         cursor: Seq,
         filter: EventFilter,

@@ -109,8 +109,6 @@ pub(crate) enum SupervisorCommand {
     Disconnected(ClientId),
     /// A deadline may have come.
     Time,
-    /// The commit writer has finished a batch, or has failed.
-    CommitEnded,
     /// Finish what is queued and end.
     Stop,
 }
@@ -145,6 +143,9 @@ impl HostCounters {
         // A run that is over counts too: what it left behind may just be ending.
         let managed = state.agents().any(|agent| agent.managed.is_some());
         let some = managed || state.marks().next().is_some();
+        // Set when it is decided and not when it is committed: authentication looks for no agents
+        // while this is false, and no process of an agent is started before its launch is
+        // committed.
         self.agent_processes.store(some, Ordering::Release);
     }
 
@@ -211,8 +212,13 @@ impl Supervisor {
         let mut received = Vec::with_capacity(COMMIT_INPUTS_MAX);
         let mut batch = CommitBatch::default();
         loop {
+            // Never 0, which would look like a closed channel: a full batch is committed before the
+            // next turn of this loop.
             let room = COMMIT_INPUTS_MAX - batch.commands;
-            if commands.blocking_recv_many(&mut received, room) == 0 {
+            self.wait_while_committing(&commands, &mut batch);
+            // What was decided during the last commit is committed now, also if nothing follows it.
+            let is_due = !batch.holds_nothing() && commands.is_empty();
+            if !is_due && commands.blocking_recv_many(&mut received, room) == 0 {
                 return self.finish(batch);
             }
             self.decide_commands(received.drain(..), &mut batch);
@@ -231,6 +237,19 @@ impl Supervisor {
         }
     }
 
+    /// Waits until a command is queued or nothing is being committed.
+    fn wait_while_committing(
+        &mut self,
+        commands: &mpsc::Receiver<SupervisorCommand>,
+        batch: &mut CommitBatch,
+    ) {
+        // Not in the queue: whoever sends to a receiver that sleeps has to wake it by a system call,
+        // and then the network threads pay one for each command.
+        while commands.is_empty() && !self.writer.wait_briefly() {}
+        // Before this thread may sleep in the queue: waits and reads of a failed batch go on.
+        self.unwind_failure(batch);
+    }
+
     /// Decides commands into a batch that is not committed yet.
     fn decide_commands(
         &mut self,
@@ -243,6 +262,7 @@ impl Supervisor {
             Ok(recovered) => recovered,
             Err(error) => {
                 for command in commands {
+                    // A host whose record is out of order must still be able to end.
                     batch.stop |= matches!(command, SupervisorCommand::Stop);
                     self.note_presence(&command);
                     self.refuse(command, &error);
@@ -281,6 +301,7 @@ impl Supervisor {
         self.unwind_failure(&mut batch);
         crash::point("batch_decided");
         let decided = self.close_batch(batch);
+        // What changes nothing has no flush to wait for, and is not worth a change of threads.
         if deciding_on && !decided.unchanged {
             self.writer.hand_over(decided);
         } else {
@@ -362,7 +383,6 @@ impl Supervisor {
             | SupervisorCommand::WaitQuestion { .. }
             | SupervisorCommand::WaitDropped
             | SupervisorCommand::Time
-            | SupervisorCommand::CommitEnded
             | SupervisorCommand::Stop => {}
         }
     }
@@ -411,7 +431,6 @@ impl Supervisor {
                 self.decide_and_reply(Input::ConnectionLost(client), None, batch);
             }
             SupervisorCommand::Time => self.decide_and_reply(Input::TimeArrived, None, batch),
-            SupervisorCommand::CommitEnded => {}
             SupervisorCommand::Stop => batch.stop = true,
         }
     }
@@ -531,6 +550,8 @@ impl Supervisor {
                 event,
                 ask,
             });
+            // After the event is in the batch: telling an asker decides an event of its own, which
+            // has to follow this one.
             self.end_approval_waits(batch);
         }
         self.reply_to(decision.subject, ended_question, batch)
@@ -573,6 +594,7 @@ impl Supervisor {
                 .map(|grant| CommandReply::Grant(Box::new(grant.clone()))),
             DecisionSubject::RemovedGrant(grant) => Some(CommandReply::Grant(grant)),
             DecisionSubject::Covered(id) => Some(CommandReply::Covered(id)),
+            // The caller gets the event as the feed has it, and that is made only at the commit.
             DecisionSubject::Event => return Ok(PendingReply::EventAt(batch.entries.len() - 1)),
             DecisionSubject::Refused(rejection) => return Err(*rejection),
         };
@@ -613,12 +635,11 @@ impl Supervisor {
         &self,
         agents: impl Iterator<Item = &'a AgentId>,
     ) -> Vec<(AgentId, Vec<Duty>)> {
-        let is_managed = |agent: &&AgentId| {
-            let found = self.state.find_agent(agent);
-            found.is_some_and(|agent| agent.managed.is_some())
-        };
         agents
-            .filter(is_managed)
+            .filter(|agent| {
+                let found = self.state.find_agent(agent);
+                found.is_some_and(|agent| agent.managed.is_some())
+            })
             .map(|agent| (agent.clone(), self.state.duties_of(agent)))
             .collect()
     }

@@ -48,7 +48,7 @@ pub enum KeyFileError {
     },
     #[error("`{}` can be read by others: `chmod 600 {}`", .0.display(), .0.display())]
     Open(PathBuf),
-    #[error("`{}` does not contain the keys of a host; remove it, and browsers have to subscribe again", .0.display())]
+    #[error("`{}` does not contain the keys of a host; remove it; browsers then have to subscribe again", .0.display())]
     Damaged(PathBuf),
     #[error("the system has no randomness")]
     NoRandomness,

@@ -104,9 +104,9 @@ pub struct PushChannel {
 
 impl PushChannel {
     pub fn send(&self, message: &NotifyMessage, now: Timestamp) -> Result<(), SendError> {
-        let refuse = |error: &dyn std::error::Error| SendError::Gone(error.to_string());
         let subscription = &self.subscription;
-        let browser = subscription.keys().map_err(|error| refuse(&error))?;
+        let browser = subscription.keys();
+        let browser = browser.map_err(|error| SendError::Gone(error.to_string()))?;
         let body = PushBody {
             id: &message.id,
             kind: message.kind,

@@ -70,6 +70,12 @@ reasons! {
     UnknownToken = "unknown_token", 404;
     /// There is no such terminal any more, or nothing can be read from it.
     UnreadableTerminal = "unreadable_terminal", 404;
+    /// There is no such file or folder in the agent's folder.
+    UnknownFile = "unknown_file", 404;
+    /// The path leads out of the agent's folder, or to a file of the host.
+    FileOutside = "file_outside", 403;
+    /// The file is not what its writer read; `data.digest` is of what is there, `null` if nothing is.
+    FileChanged = "file_changed", 409;
     /// No such grant.
     UnknownRule = "unknown_rule", 404;
     /// The rule cannot be parsed, or its limits make no sense.

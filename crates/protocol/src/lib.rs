@@ -5,6 +5,7 @@
 //! served.
 #![forbid(unsafe_code)]
 
+mod agent_files;
 mod ask_view;
 mod editors;
 mod envelope;
@@ -14,6 +15,7 @@ mod listed_ask;
 mod managed;
 pub mod method;
 mod notify;
+mod own_terminals;
 mod params;
 mod rows;
 mod rules;
@@ -23,6 +25,7 @@ mod target;
 mod terminals;
 mod transcript;
 
+pub use agent_files::*;
 pub use ask_view::*;
 pub use editors::*;
 pub use envelope::{EVENT_FRAME_START, EVENT_NOTIFICATION, ErrorObject, Request};
@@ -32,6 +35,7 @@ pub use listed_ask::ListedAsk;
 pub use managed::*;
 pub use method::{Method, MethodName};
 pub use notify::*;
+pub use own_terminals::*;
 pub use params::*;
 pub use rows::*;
 pub use rules::*;

@@ -13,19 +13,22 @@ use crate::{
     BacktestRuleParams, BypassBody, CancelApprovalParams, CatalogRow, CeilingBody,
     CheckRulesParams, CheckedRules, ConfigureBody, CreateEndlessTokenParams, CreateTicketParams,
     CreateTokenParams, DiffQuery, DismissedApproval, EditorCallRow, EditorCallsParams,
-    EventsParams, ForkBody, GrantRow, HandshakeParams, HandshakeResult, HookParams, HookResult,
-    HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, HostSnapshot, HostStatus,
-    InterruptBody, KillBody, ListParams, LoginTicket, MergeWorktreeBody, MergedWorktree, NewToken,
-    NoParams, NotifyParams, NotifyParentParams, NotifyStatus as NotifyStatusResult,
-    NotifyTestResult, OkResult, PresenceParams, PromptBody, PruneParams, PushSubscribeParams,
-    PushSubscriptionId, QuestionParams, QuestionTarget, QueuedMessageRow, RedactParams,
-    RegisterAgentParams, RegisterDeviceParams, RemoveRuleParams, RemoveWorktreeQuery,
-    RemovedWorktree, RenameBody, RequestApprovalParams, RescueRecordParams, RescueResult,
-    ResolutionBody, RuleSuggestions, RulesParams, RulesResult, ShutdownParams, SpawnAgentParams,
-    StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams,
-    TerminalOutputResult, TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult,
-    TrustRulesParams, UntrustedFileRow, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult,
-    WaitApprovalParams, WaitQuestionParams, WithdrawMessageParams, WithdrawnMessage,
+    EventsParams, FilePage, ForkBody, GrantRow, HandshakeParams, HandshakeResult, HookParams,
+    HookResult, HostAgent, HostApproval, HostDevice, HostEvent, HostQuestion, HostSnapshot,
+    HostStatus, InterruptBody, KillBody, ListFilesQuery, ListParams, ListedFiles, LoginTicket,
+    MergeWorktreeBody, MergedWorktree, NewToken, NoParams, NotifyParams, NotifyParentParams,
+    NotifyStatus as NotifyStatusResult, NotifyTestResult, OkResult, OpenTerminalParams,
+    OwnTerminalOutputParams, OwnTerminalParams, OwnTerminalRow, PresenceParams, PromptBody,
+    PruneParams, PushSubscribeParams, PushSubscriptionId, QuestionParams, QuestionTarget,
+    QueuedMessageRow, ReadFileQuery, RedactParams, RegisterAgentParams, RegisterDeviceParams,
+    RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody, RequestApprovalParams,
+    RescueRecordParams, RescueResult, ResizeTerminalParams, ResolutionBody, RuleSuggestions,
+    RulesParams, RulesResult, SavedFile, ShutdownParams, SpawnAgentParams, StatusBody,
+    StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams, TerminalOutputResult,
+    TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams,
+    UntrustedFileRow, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
+    WaitQuestionParams, WithdrawMessageParams, WithdrawnMessage, WriteFileBody,
+    WriteTerminalParams, WrittenTerminal,
 };
 
 /// A method of the wire.
@@ -169,6 +172,16 @@ methods! {
     Terminals = "host.terminals": AgentParams => Vec<TerminalRow>;
     // It waits for output, if its caller wants that.
     TerminalOutput = "host.terminal_output": TerminalOutputParams => TerminalOutputResult, waits;
+    ListFiles = "host.files": AgentTarget<ListFilesQuery> => ListedFiles;
+    ReadFile = "host.file": AgentTarget<ReadFileQuery> => FilePage;
+    WriteFile = "host.write_file": AgentTarget<WriteFileBody> => SavedFile;
+    // A person's own terminals: for operators alone. Writing waits a moment for a program that does not read.
+    OwnTerminals = "host.own_terminals": NoParams => Vec<OwnTerminalRow>;
+    OpenTerminal = "host.open_terminal": OpenTerminalParams => OwnTerminalRow;
+    WriteTerminal = "host.write_terminal": WriteTerminalParams => WrittenTerminal;
+    ResizeTerminal = "host.resize_terminal": ResizeTerminalParams => OkResult;
+    CloseTerminal = "host.close_terminal": OwnTerminalParams => OkResult;
+    OwnTerminalOutput = "host.own_terminal_output": OwnTerminalOutputParams => TerminalOutputResult, waits;
     // They wait until there is something to do.
     EditorCalls = "host.editor_calls": EditorCallsParams => Vec<EditorCallRow>, waits;
     AnswerEditorCall = "host.answer_editor_call": AnswerEditorCallParams => OkResult;
@@ -236,6 +249,7 @@ mod tests {
                 &MethodName::ResumeAgent,
                 &MethodName::WaitAgents,
                 &MethodName::TerminalOutput,
+                &MethodName::OwnTerminalOutput,
                 &MethodName::EditorCalls,
                 &MethodName::Hook,
                 &MethodName::Shutdown,

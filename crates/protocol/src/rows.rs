@@ -643,6 +643,9 @@ pub struct HostStatus {
     pub decide_confirm: DecideConfirm,
     /// The newest event.
     pub event_sequence: u64,
+    /// What the host itself uses; absent where it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<HostFigures>,
     /// The address TCP clients reach, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
@@ -677,6 +680,21 @@ pub struct HostStatus {
     pub web: Option<WebStatus>,
     /// The caller.
     pub you: Who,
+}
+
+/// What the host itself uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostFigures {
+    /// Commits since the start.
+    pub commits: u64,
+    /// Processor time since the start, of all threads.
+    pub cpu_ms: u64,
+    /// The database with its write-ahead log, on the disk.
+    pub database_bytes: u64,
+    /// Events committed since the start.
+    pub events: u64,
+    /// Memory that is in use.
+    pub memory_bytes: u64,
 }
 
 /// What the host says about its web page.

@@ -10,7 +10,7 @@ use crate::facts::FileFacts;
 use crate::folder_tree::{TreeNames, walk_tree};
 use crate::host::{self, FetchTarget};
 use crate::locate::{AccessedPath, PathAccess, PathLocator};
-use crate::network::{self, ConnectHost, NetworkTarget};
+use crate::network::{self, NetworkHost, NetworkTarget};
 use crate::path::{ResolvedPath, below, is_standard_stream, resolve};
 use crate::replaced_path::{ReplacedPath, runs_at_once};
 use crate::request::{RequestPlace, ToolAction, ToolRequest};
@@ -257,7 +257,7 @@ impl RequestAssessor<'_> {
         );
     }
 
-    fn connect(&mut self, host: &ConnectHost, port: u16) {
+    fn connect(&mut self, host: &NetworkHost, port: u16) {
         let (target, subject) = network::target(host, port);
         let doubt = (target.is_none()).then(|| "the name cannot be read".to_owned());
         let subject = format!("{} to {subject}", network::NAME);

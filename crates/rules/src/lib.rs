@@ -48,7 +48,7 @@ pub use foreign::{
 };
 pub use judge::{LayerAllows, LayerView, judge};
 pub use language::{Rule, RuleError};
-pub use network::ConnectHost;
+pub use network::NetworkHost;
 pub use request::{RequestPlace, ToolAction, ToolRequest};
 pub use ruleset::{EntryKey, RuleArea, RuleEntry, RuleOrigin, RuleSet};
 pub use starter::StarterSet;

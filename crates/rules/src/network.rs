@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "Network";
 
 /// Where a connection would go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectHost {
+pub enum NetworkHost {
     /// A name that is looked up once it is allowed.
     Domain(String),
     /// An address.
@@ -35,21 +35,21 @@ pub(crate) enum NetworkTarget {
 pub(crate) fn read(fields: &Map<String, Value>) -> Option<ToolAction> {
     let port = u16::try_from(fields.get("port")?.as_u64()?).ok()?;
     let host = match (fields.get("domain"), fields.get("address")) {
-        (Some(Value::String(name)), None) => ConnectHost::Domain(name.clone()),
-        (None, Some(Value::String(address))) => ConnectHost::Address(address.parse().ok()?),
+        (Some(Value::String(name)), None) => NetworkHost::Domain(name.clone()),
+        (None, Some(Value::String(address))) => NetworkHost::Address(address.parse().ok()?),
         _ => return None,
     };
     (fields.len() == 2).then_some(ToolAction::Connect { host, port })
 }
 
 /// Where a connection would go, and its subject for people; nothing if the name is none.
-pub(crate) fn target(host: &ConnectHost, port: u16) -> (Option<NetworkTarget>, String) {
+pub(crate) fn target(host: &NetworkHost, port: u16) -> (Option<NetworkTarget>, String) {
     match host {
-        ConnectHost::Domain(name) => {
+        NetworkHost::Domain(name) => {
             let target = read_name(name).filter(|target| !target.is_numeric_or_local);
             (target.map(NetworkTarget::Name), format!("{name}:{port}"))
         }
-        ConnectHost::Address(address) => {
+        NetworkHost::Address(address) => {
             let address = address.to_canonical();
             let subject = std::net::SocketAddr::new(address, port).to_string();
             (Some(NetworkTarget::Address(address, port)), subject)
@@ -184,8 +184,8 @@ mod tests {
 
     fn says(effect: Effect, rule: &str, host: &str, port: u16) -> bool {
         let host = host.parse().map_or_else(
-            |_| ConnectHost::Domain(host.to_owned()),
-            ConnectHost::Address,
+            |_| NetworkHost::Domain(host.to_owned()),
+            NetworkHost::Address,
         );
         let (target, _) = target(&host, port);
         let pattern = NetworkPattern::parse((!rule.is_empty()).then_some(rule)).unwrap();

@@ -5,7 +5,7 @@
 use countersign_core::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS, SPAWN_TOOL};
 use serde_json::{Map, Value};
 
-use crate::network::{self, ConnectHost};
+use crate::network::{self, NetworkHost};
 use crate::spawn;
 
 /// What is to be judged, and where it would happen.
@@ -63,7 +63,7 @@ pub enum ToolAction {
     /// Connects to another machine, out of a sandbox.
     Connect {
         /// Where to.
-        host: ConnectHost,
+        host: NetworkHost,
         /// Its port.
         port: u16,
     },

@@ -305,6 +305,7 @@ impl WorkingDirectories {
             };
             let mut arrived = Vec::new();
             for from in from {
+                // One directory from which the way is not known makes the whole unknown.
                 arrived.extend(go(to, from)?);
             }
             Some(arrived)
@@ -348,6 +349,8 @@ fn analyze_substitutions(text: &str, reach: &mut ReachBudget, taken: &mut ShellA
         .into_iter()
         .flat_map(|opening| joined.match_indices(opening))
         .map(|(at, _)| up_to_closing(&joined[at + 2..]));
+    // Every piece behind a backquote: which of them open and which close is not
+    // known without the quotes.
     let ticks = joined.split('`').skip(1);
     for text in whole.into_iter().chain(inner).chain(ticks) {
         if !reach.spend(text) {
@@ -397,6 +400,7 @@ pub(crate) fn only_reads(facts: &CommandFacts) -> bool {
 /// tree.
 pub(crate) fn stays_in_index(facts: &CommandFacts) -> bool {
     let words = facts.allow.first().map_or(&[][..], |form| &form.words);
+    // Git takes every unambiguous beginning of an option, and `--no-i` is one of `--no-index`.
     facts.program == "git" && !words.iter().any(|word| word.starts_with("--no-i"))
 }
 

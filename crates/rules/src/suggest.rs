@@ -43,13 +43,14 @@ pub fn suggest(
     let Some(uncovered) = uncovered(&assessment, &verdict) else {
         return Vec::new();
     };
-    let offers: Vec<(usize, Vec<RuleOffer>)> = uncovered
+    let offers: Vec<(usize, Vec<UntriedRule>)> = uncovered
         .iter()
         .map(|(at, part)| (*at, safe_offers(request, part)))
         .collect();
     // If one part has no safe rule, the ask would be asked again whatever rule is taken for the
     // others.
-    let narrowest: Option<Vec<&RuleOffer>> = offers.iter().map(|(_, list)| list.first()).collect();
+    let narrowest: Option<Vec<&UntriedRule>> =
+        offers.iter().map(|(_, list)| list.first()).collect();
     let Some(narrowest) = narrowest else {
         return Vec::new();
     };
@@ -137,12 +138,12 @@ fn allowed_with(
 }
 
 /// A rule for one part, before it was tried.
-struct RuleOffer {
+struct UntriedRule {
     rule: String,
     note: String,
 }
 
-impl RuleOffer {
+impl UntriedRule {
     fn to_candidate(&self, part: usize) -> SuggestedRule {
         SuggestedRule {
             rule: self.rule.clone(),
@@ -152,15 +153,15 @@ impl RuleOffer {
     }
 }
 
-fn offer(rule: String, note: impl Into<String>) -> RuleOffer {
-    RuleOffer {
+fn offer(rule: String, note: impl Into<String>) -> UntriedRule {
+    UntriedRule {
         rule,
         note: note.into(),
     }
 }
 
 /// Rules for a part that let no attack through, narrowest first.
-fn safe_offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
+fn safe_offers(request: &ToolRequest, part: &RequestPart) -> Vec<UntriedRule> {
     let mut offers = offers(request, part);
     let probes = probes(request, part);
     offers.retain(|offer| {
@@ -172,7 +173,7 @@ fn safe_offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
     offers
 }
 
-fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
+fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<UntriedRule> {
     match &part.body {
         // What runs anything it is given is allowed once, never by rule.
         PartBody::Command { allow, .. } => allow
@@ -210,7 +211,7 @@ fn offers(request: &ToolRequest, part: &RequestPart) -> Vec<RuleOffer> {
     }
 }
 
-fn commands(words: &[String]) -> Vec<RuleOffer> {
+fn commands(words: &[String]) -> Vec<UntriedRule> {
     let Some(name) = words.first() else {
         return Vec::new();
     };
@@ -292,7 +293,7 @@ fn useful_words(words: &[String]) -> Option<usize> {
 }
 
 /// The file, then its folder; from the project's root where it lies in the project.
-fn files(request: &ToolRequest, kind: PartKind, path: &str) -> Vec<RuleOffer> {
+fn files(request: &ToolRequest, kind: PartKind, path: &str) -> Vec<UntriedRule> {
     let tool = if kind == PartKind::Read {
         "Read"
     } else {
@@ -502,11 +503,11 @@ mod tests {
         );
         let connect = |host| ToolAction::Connect { host, port: 8080 };
         assert_eq!(
-            rules(connect(crate::ConnectHost::Domain("docs.rs".to_owned()))),
+            rules(connect(crate::NetworkHost::Domain("docs.rs".to_owned()))),
             ["Network(domain:docs.rs)"]
         );
         assert_eq!(
-            rules(connect(crate::ConnectHost::Address([10, 0, 0, 5].into()))),
+            rules(connect(crate::NetworkHost::Address([10, 0, 0, 5].into()))),
             ["Network(address:10.0.0.5:8080)"]
         );
     }

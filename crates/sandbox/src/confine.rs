@@ -317,9 +317,8 @@ mod linux {
             return Ok(false);
         };
         let entered = match entry {
-            NetworkEntry::Make(socket) => {
-                system_calls::take_descriptor(socket).and_then(|socket| network::make(&socket))
-            }
+            NetworkEntry::Make(socket) => system_calls::take_descriptor(socket)
+                .and_then(|socket| network::make(&socket, &plan.local_ports)),
             NetworkEntry::Join { network, user } => {
                 take_namespaces(network, user).and_then(|namespaces| network::join(&namespaces))
             }
@@ -384,6 +383,8 @@ mod linux {
         // Nothing but the standard streams reaches the program.
         system_calls::close_on_exec(3).map_err(ConfineError::system("close what was inherited"))?;
         limit_processes(plan.processes).map_err(ConfineError::system("limit processes"))?;
+        // Before the next two steps: without it the kernel accepts neither Landlock rules nor a
+        // filter from a process that has no privileges.
         rustix::thread::set_no_new_privs(true)
             .map_err(|error| ConfineError::system("give up privileges")(error.into()))?;
         file_rules::enforce(&plan)?;
@@ -420,6 +421,7 @@ mod linux {
 
     fn limit_processes(processes: u64) -> io::Result<()> {
         let limit = getrlimit(Resource::Nproc);
+        // A stricter limit of the user stays, and raising the hard limit would need a privilege.
         let lower =
             |found: Option<u64>| Some(found.map_or(processes, |found| found.min(processes)));
         let limit = Rlimit {

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use countersign_core::limits::SANDBOX_LOCAL_PORTS_MAX;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -11,7 +12,8 @@ use rustix::net::{
 
 /// Descriptors go with at least one byte.
 const MESSAGE_BYTES: usize = 1;
-const DESCRIPTORS_MAX: usize = 3;
+/// A listener for the proxy, those for local ports, and two namespaces.
+const DESCRIPTORS_MAX: usize = 3 + SANDBOX_LOCAL_PORTS_MAX;
 
 pub(crate) fn send(to: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];

@@ -111,6 +111,7 @@ fn probe_plan(level: SandboxLevel, bubblewrap: &Path) -> ConfinementPlan {
         tmp: None,
         network: NetworkAccess::None,
         domains: Vec::new(),
+        local_ports: Vec::new(),
         unasked: Vec::new(),
         hold_ms: 0,
         processes: 4096,

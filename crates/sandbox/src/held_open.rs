@@ -85,9 +85,13 @@ impl HeldOpen {
     pub(crate) fn find(notice: &SyscallNotice, boundary: &WriteBoundary) -> Option<Self> {
         let call = OpenCall::read(notice)?;
         let path = call.absolute_path(notice.thread).ok()?;
+        // With `..` in it, a path says nothing about its place before it was looked up: what stands
+        // before the `..` may be a link.
         if is_plain(&path) {
             match boundary.place_of(&path) {
                 PathPlace::Closed => return None,
+                // The sandbox itself allows these, so they need no lookup. A link may lead out of
+                // the root, and then the path of the file decides.
                 PathPlace::Writable if !has_links(&path) => return None,
                 PathPlace::Writable | PathPlace::Askable => {}
             }
@@ -123,10 +127,14 @@ impl HeldOpen {
     }
 
     fn flags_repeated(&self) -> OFlags {
+        // `CLOEXEC` is for this process, which keeps its copy to itself. The copy of the program
+        // gets the program's own flag when it is passed on.
         (self.flags & FLAGS_REPEATED) | OFlags::CLOEXEC | OFlags::NOCTTY
     }
 
     fn create_file(&self, folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+        // With `EXCL` even if the program did not ask for it: what was judged is a path at which
+        // there is nothing.
         let flags = self.flags_repeated() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         match openat(folder, name, flags, self.mode) {
             Ok(file) => {
@@ -137,6 +145,7 @@ impl HeldOpen {
             // Somebody else was allowed to make it meanwhile, or made it.
             Err(Errno::EXIST) if !self.flags.contains(OFlags::EXCL) => {
                 let file = openat(folder, name, OFlags::PATH | NEVER_FOLLOW, Mode::empty())?;
+                // Only a handle until here: opening a pipe or a device can block or have effects of its own.
                 if !is_regular(&file)? {
                     return Err(Errno::ACCESS);
                 }
@@ -149,6 +158,7 @@ impl HeldOpen {
     fn create_folder(&self, folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         mkdirat(folder, name, self.mode)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | NEVER_FOLLOW;
+        // As with files, the mask of this process may have removed bits that the program's would not.
         fchmod(openat(folder, name, flags, Mode::empty())?, self.mode)
     }
 
@@ -215,6 +225,7 @@ impl OpenCall {
         Some(Self {
             path: read_path(notice.thread, path)?,
             base,
+            // `mkdir` fails if something is there, like an open with these flags.
             flags: OFlags::CREATE | OFlags::EXCL,
             mode: to_mode(mode),
             kind: OpenKind::Folder,
@@ -225,6 +236,7 @@ impl OpenCall {
         if self.path.is_absolute() {
             return Ok(self.path.clone());
         }
+        // Of the thread and not of its process: a thread can have a folder and descriptors of its own.
         let base = if self.base == libc::AT_FDCWD {
             format!("/proc/{thread}/cwd")
         } else {
@@ -258,6 +270,7 @@ impl OpenCall {
             // Rules and people read text.
             return Ok(None);
         };
+        // A mask that cannot be read must not make the file readable to others.
         let mode = self.mode & !read_mask(thread).unwrap_or(0o077);
         Ok(Some(HeldOpen {
             path,
@@ -356,6 +369,8 @@ struct ProgramView(OwnedFd);
 impl ProgramView {
     fn lookup(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
+        // Links such as those in `/proc/PID/fd` jump to a file without a lookup, and so out of the
+        // program's root.
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         openat2(&self.0, path, flags, Mode::empty(), resolve)
     }
@@ -366,6 +381,7 @@ fn open_outside(path: &Path, found: &OwnedFd) -> Result<Option<OwnedFd>, Errno> 
     let flags = OFlags::PATH | NEVER_FOLLOW;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let outside = openat2(CWD, path, flags, Mode::empty(), resolve)?;
+    // A mount of the sandbox can show another file at the same path.
     let (one, other) = (fstat(found)?, fstat(&outside)?);
     let is_same = (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
     Ok(is_same.then_some(outside))
@@ -449,6 +465,7 @@ fn lower_half(argument: u64) -> u32 {
 /// What `openat2` is given. Nothing if it resolves in a way of its own.
 fn read_open_how(notice: &SyscallNotice) -> Option<(OFlags, u64)> {
     let [.., how, size, _, _] = notice.arguments;
+    // The kernel refuses a shorter one itself.
     if size < OPEN_HOW_BYTES as u64 {
         return None;
     }
@@ -458,6 +475,7 @@ fn read_open_how(notice: &SyscallNotice) -> Option<(OFlags, u64)> {
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     };
     let (flags, mode, resolve) = (number(0)?, number(8)?, number(16)?);
+    // The open is repeated outside without such restrictions, so a call that has them is left to the kernel.
     (resolve == 0).then_some((to_flags(flags), mode))
 }
 

@@ -42,10 +42,10 @@ pub use detect::{MissingLayer, SandboxSupport, detect};
 #[cfg(target_os = "linux")]
 pub use held_open::OpenKind;
 #[cfg(target_os = "linux")]
-pub use network::{AgentNetwork, NetworkNamespaces, PROXY_PORT, receive_network};
+pub use network::{AgentNetwork, NetworkNamespaces, receive_network};
 #[cfg(target_os = "linux")]
 pub use open_listener::{HeldCall, OpenListener};
-pub use plan::{ConfinementPlan, NetworkAccess};
+pub use plan::{ConfinementPlan, NetworkAccess, PROXY_PORT};
 pub use profile::{HoldTime, RepositorySandbox, RequiredLevel, SandboxLimits, SandboxProfile};
 pub use resolve::{ProfilePlaces, ResolveError, resolve};
 #[cfg(target_os = "linux")]

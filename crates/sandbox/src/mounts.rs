@@ -62,6 +62,8 @@ impl DiskFacts for MachineDisk {
     fn sockets(&self) -> Vec<PathBuf> {
         let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let paths = table.lines().filter_map(|line| {
+            // The path is the last field and may contain spaces. Abstract sockets have no path:
+            // their names begin with `@`.
             let at = line.find(" /")?;
             Some(PathBuf::from(&line[at + 1..]))
         });
@@ -85,6 +87,7 @@ fn may_enter(folder: &Path, groups: &[u32]) -> bool {
     };
     let in_group =
         found.gid() == rustix::process::getegid().as_raw() || groups.contains(&found.gid());
+    // The kernel looks at one class only: an owner whose bits refuse is refused, even if others may enter.
     let needed = if found.uid() == rustix::process::geteuid().as_raw() {
         0o100
     } else if in_group {
@@ -151,7 +154,9 @@ pub(crate) fn list_mounts(plan: &ConfinementPlan, disk: &dyn DiskFacts) -> Vec<M
     for path in &plan.hide {
         add(path, hidden(disk, path));
     }
+    // After all mounts of the plan, because a socket needs a cover only where they still show the disk.
     hide_sockets(plan, disk, &mut mounts);
+    // Last: a folder that is a mount point by now cannot be renamed and needs nothing more.
     pin_folders(plan, disk, &mut mounts);
     mounts.sort_by(|one, other| {
         let depth = |mount: &Mount| mount.path.components().count();

@@ -1,4 +1,4 @@
-//! The network namespace of an agent: nothing but loopback, and on it one listener, which is handed out to the runner.
+//! The network namespace of an agent: nothing but loopback, and on it listeners, which are handed out to the runner.
 //!
 //! Invariant: whoever enters has no other network; if any step fails the program is not run.
 
@@ -7,10 +7,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::descriptor_passing;
+use crate::plan::PROXY_PORT;
 use crate::system_calls::{self, NewNamespaces};
-
-/// Where programs in the sandbox find the runner. Nothing else is in their namespace, so the port is free.
-pub const PROXY_PORT: u16 = 3128;
 
 /// Variables by which programs find a proxy.
 const PROXY_VARIABLES: [&str; 6] = [
@@ -27,6 +25,8 @@ const PROXY_VARIABLES: [&str; 6] = [
 pub struct AgentNetwork {
     /// Where programs of the agent connect.
     pub listener: TcpListener,
+    /// Where they connect to ports of this machine, in the order of the plan.
+    pub local: Vec<TcpListener>,
     pub namespaces: NetworkNamespaces,
 }
 
@@ -38,16 +38,19 @@ pub struct NetworkNamespaces {
     pub network: OwnedFd,
 }
 
-/// Makes a network, and hands its listener to whoever holds the other end of `runner`.
-pub(crate) fn make(runner: &OwnedFd) -> io::Result<()> {
+/// Makes a network, and hands its listeners to whoever holds the other end of `runner`.
+pub(crate) fn make(runner: &OwnedFd, local_ports: &[u16]) -> io::Result<()> {
     let has_user = make_namespaces()?;
     system_calls::raise_loopback()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?;
+    let ports = [PROXY_PORT].iter().chain(local_ports);
+    let listeners = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
+    let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
     let network = std::fs::File::open("/proc/self/ns/net")?;
     let user = has_user
         .then(|| std::fs::File::open("/proc/self/ns/user"))
         .transpose()?;
-    let mut descriptors = vec![listener.as_fd(), network.as_fd()];
+    let mut descriptors: Vec<_> = listeners.iter().map(AsFd::as_fd).collect();
+    descriptors.push(network.as_fd());
     descriptors.extend(user.as_ref().map(AsFd::as_fd));
     descriptor_passing::send(runner, &descriptors)
 }
@@ -77,12 +80,19 @@ pub(crate) fn join(namespaces: &NetworkNamespaces) -> io::Result<()> {
     system_calls::join_descriptor(&namespaces.network)
 }
 
-/// Takes what [`make`] sent, without waiting.
-pub fn receive_network(from: &OwnedFd) -> io::Result<AgentNetwork> {
+/// Takes what [`make`] sent for a plan with that many local ports, without waiting.
+pub fn receive_network(from: &OwnedFd, local_ports: usize) -> io::Result<AgentNetwork> {
     let mut descriptors = descriptor_passing::receive(from)?.into_iter();
-    match (descriptors.next(), descriptors.next()) {
+    let listener = descriptors.next();
+    let local: Vec<TcpListener> = descriptors
+        .by_ref()
+        .take(local_ports)
+        .map(Into::into)
+        .collect();
+    match (listener, descriptors.next()) {
         (Some(listener), Some(network)) => Ok(AgentNetwork {
             listener: listener.into(),
+            local,
             namespaces: NetworkNamespaces {
                 network,
                 user: descriptors.next(),

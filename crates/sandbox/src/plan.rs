@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use countersign_core::event::SandboxLevel;
 use serde::{Deserialize, Serialize};
 
+/// Where programs in the sandbox find the runner. Nothing else is in their namespace, so the port is free.
+pub const PROXY_PORT: u16 = 3128;
+
 /// What is enforced. All paths are absolute; those that do not exist are left out when it is enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfinementPlan {
@@ -26,6 +29,9 @@ pub struct ConfinementPlan {
     /// Names that are reached without an ask, where the network is a proxy.
     #[serde(default)]
     pub domains: Vec<String>,
+    /// Ports of this machine's loopback that the agent reaches on its own, where the network is a proxy.
+    #[serde(default)]
+    pub local_ports: Vec<u16>,
     /// Nobody is asked about writes to paths that begin like these.
     #[serde(default)]
     pub unasked: Vec<PathBuf>,

@@ -180,7 +180,7 @@ impl Default for SandboxProfile {
             ]),
             write: words(&["@worktree", "@git", "@tmp", "@caches", "@agent"]),
             read_only: words(&[".git", "@rules"]),
-            network: NetworkAccess::Open,
+            network: NetworkAccess::Proxy,
             domains: words(&["@model"]),
             sockets: words(&["@host"]),
             hold: HoldTime::default(),

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use countersign_core::event::SandboxLevel;
+use countersign_core::limits::SANDBOX_LOCAL_PORTS_MAX;
 
-use crate::plan::ConfinementPlan;
+use crate::plan::{ConfinementPlan, PROXY_PORT};
 use crate::profile::SandboxProfile;
 
 /// Where everything is that a profile can name.
@@ -22,7 +23,7 @@ pub struct ProfilePlaces {
     pub tmp: PathBuf,
     /// What programs keep for speed: `@caches`.
     pub caches: Vec<PathBuf>,
-    /// Names of the servers that the agent's model is reached at: `@model`.
+    /// Names of the servers that the agent's model is reached at, or `localhost:` with a port: `@model`.
     pub model: Vec<String>,
     /// What the agent itself keeps: `@agent`.
     pub agent: Vec<PathBuf>,
@@ -57,9 +58,15 @@ pub enum ResolveError {
     )]
     GoesUp { profile: String, path: String },
     #[error(
-        "`{domain}` in the sandbox profile `{profile}` is not a name; write a name, `*.` before a name, or `@model`"
+        "`{domain}` in the sandbox profile `{profile}` is not a name; write a name, `*.` before a name, \
+         `localhost:` and a port, or `@model`"
     )]
     NotADomain { profile: String, domain: String },
+    #[error(
+        "the sandbox profile `{profile}` lists more than {} ports of localhost",
+        SANDBOX_LOCAL_PORTS_MAX
+    )]
+    TooManyPorts { profile: String },
     #[error(
         "the agent's folder `{}` is hidden by the sandbox profile `{profile}`; choose another folder or profile",
         folder.display()
@@ -100,6 +107,7 @@ pub fn resolve(
     if read.iter().any(|path| path == Path::new("/")) {
         read.extend(places.shown.iter().cloned());
     }
+    let listed = resolver.domains(&profile.domains)?;
     let plan = ConfinementPlan {
         profile: name.to_owned(),
         level,
@@ -112,7 +120,8 @@ pub fn resolve(
             .any(|word| word == "@tmp")
             .then(|| places.tmp.clone()),
         network: profile.network,
-        domains: resolver.domains(&profile.domains)?,
+        domains: listed.names,
+        local_ports: listed.local_ports,
         unasked: places.unasked.clone(),
         hold_ms: profile.hold.as_millis(),
         processes: profile.limits.processes,
@@ -153,26 +162,27 @@ impl PathResolver<'_> {
         Ok(paths)
     }
 
-    fn domains(&self, list: &[String]) -> Result<Vec<String>, ResolveError> {
-        let mut domains = Vec::new();
+    fn domains(&self, list: &[String]) -> Result<ListedServers, ResolveError> {
+        let mut listed = ListedServers::default();
         for text in list {
             if text == "@model" {
-                domains.extend(self.places.model.iter().cloned());
-                continue;
-            }
-            let name = text.strip_prefix("*.").unwrap_or(text);
-            let is_name = name.split('.').all(is_label);
-            // Numbers are addresses, which only a rule allows.
-            let is_number = name.ends_with(|letter: char| letter.is_ascii_digit());
-            if !is_name || is_number {
+                // What cannot be listed is asked about, like any other server.
+                for server in &self.places.model {
+                    listed.add(server);
+                }
+            } else if !listed.add(text) {
                 return Err(ResolveError::NotADomain {
                     profile: self.name.to_owned(),
                     domain: text.clone(),
                 });
             }
-            domains.push(text.to_ascii_lowercase());
         }
-        Ok(domains)
+        if listed.local_ports.len() > SANDBOX_LOCAL_PORTS_MAX {
+            return Err(ResolveError::TooManyPorts {
+                profile: self.name.to_owned(),
+            });
+        }
+        Ok(listed)
     }
 
     fn path(&self, text: &str) -> Result<Vec<PathBuf>, ResolveError> {
@@ -214,6 +224,39 @@ impl PathResolver<'_> {
             (None, _) => Ok(self.places.folder.join(text)),
         }
     }
+}
+
+/// Servers that need no ask.
+#[derive(Default)]
+struct ListedServers {
+    names: Vec<String>,
+    local_ports: Vec<u16>,
+}
+
+impl ListedServers {
+    /// False if it is neither a name nor a port of this machine.
+    fn add(&mut self, text: &str) -> bool {
+        if let Some(port) = text.strip_prefix("localhost:") {
+            let port = port.parse::<u16>().ok().filter(|port| is_forwarded(*port));
+            self.local_ports.extend(port);
+            self.local_ports.sort_unstable();
+            self.local_ports.dedup();
+            return port.is_some();
+        }
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        let is_name = name.split('.').all(is_label);
+        // Numbers are addresses, which only a rule allows.
+        let is_number = name.ends_with(|letter: char| letter.is_ascii_digit());
+        if is_name && !is_number {
+            self.names.push(text.to_ascii_lowercase());
+        }
+        is_name && !is_number
+    }
+}
+
+/// Where the proxy is nothing else can be.
+fn is_forwarded(port: u16) -> bool {
+    port != 0 && port != PROXY_PORT
 }
 
 fn is_label(label: &str) -> bool {

@@ -89,6 +89,8 @@ impl NoticeSocket {
                     received => return received.map(Some),
                 }
             } else if ready != 0 {
+                // The kernel reports a hang-up once no process has the filter any more. Notices
+                // that are still there are read before.
                 return Ok(None);
             }
         }
@@ -185,6 +187,8 @@ impl NoticeSocket {
         let own = if close_on_exec { libc::O_CLOEXEC } else { 0 };
         let added = libc::seccomp_notif_addfd {
             id,
+            // In two steps the call could be interrupted in between, and the program would keep a
+            // descriptor that it does not know of.
             flags: flags(libc::SECCOMP_ADDFD_FLAG_SEND),
             srcfd: file.as_raw_fd().cast_unsigned(),
             newfd: 0,

@@ -115,6 +115,7 @@ mod tests {
             tmp: Some("/var/lib/run/tmp".into()),
             network: NetworkAccess::None,
             domains: Vec::new(),
+            local_ports: Vec::new(),
             unasked: vec!["/home/ann/.agent.json".into()],
             hold_ms: 60_000,
             processes: 1,

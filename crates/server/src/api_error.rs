@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use countersign_core::{Approval, Rejection};
+use countersign_core::{Approval, Question, Rejection};
 use countersign_daemon::ServiceError;
 use countersign_protocol::{ErrorBody, ErrorCode, ErrorDetail, ErrorObject, Raw, Reason, Time};
 use serde_json::{Map, Value};
@@ -127,6 +127,12 @@ impl From<Rejection> for ApiError {
             Rejection::UnreadableTerminal { .. } => {
                 Self::plain(Reason::UnreadableTerminal, message)
             }
+            Rejection::UnknownFile(_) => Self::plain(Reason::UnknownFile, message),
+            Rejection::FileOutside(_) => Self::refused(Reason::FileOutside, message),
+            Rejection::FileChanged { digest, .. } => {
+                Self::refused(Reason::FileChanged, message).with("digest", digest)
+            }
+            Rejection::TerminalNotOpened(_) => Self::plain(Reason::CannotStart, message),
             Rejection::UnknownGrant(_) => Self::plain(Reason::UnknownRule, message),
             Rejection::BadGrant(_) => Self::plain(Reason::BadRule, message),
             Rejection::AgentEnded(_) => Self::plain(Reason::AgentEnded, message),
@@ -139,6 +145,7 @@ impl From<Rejection> for ApiError {
             | Rejection::BadName(_)
             | Rejection::BadLabel(_)
             | Rejection::BadAttachment(_)
+            | Rejection::BadFilePath(_)
             | Rejection::OnlyAgents
             | Rejection::NotAbsolute(_) => Self::plain(Reason::InvalidParams, message),
             Rejection::StillRuns(_) | Rejection::AgentEnding(_) => {
@@ -158,11 +165,7 @@ impl From<Rejection> for ApiError {
             Rejection::NotRemembered(approval) => {
                 already_resolved(&approval, message).with("remembered", Vec::<Value>::new())
             }
-            Rejection::AlreadyAnswered(question) => {
-                let row = serde_json::to_value(convert::question(&question, AgentNames::unknown()))
-                    .unwrap_or_default();
-                Self::refused(Reason::AlreadyResolved, message).with("question", row)
-            }
+            Rejection::AlreadyAnswered(question) => already_answered(&question, message),
             Rejection::OwnerNotConnected { approval, owner } => {
                 Self::refused(Reason::OwnerNotConnected, message)
                     .with("approval_id", approval.as_str())
@@ -215,6 +218,11 @@ impl From<Rejection> for ApiError {
             Rejection::StillNeeded(_) => Self::refused(Reason::StillNeeded, message),
         }
     }
+}
+
+fn already_answered(question: &Question, message: String) -> ApiError {
+    let row = serde_json::to_value(convert::question(question, AgentNames::unknown()));
+    ApiError::refused(Reason::AlreadyResolved, message).with("question", row.unwrap_or_default())
 }
 
 fn already_resolved(approval: &Approval, message: String) -> ApiError {

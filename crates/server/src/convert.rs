@@ -1,5 +1,6 @@
 //! Translation between the domain and the wire, both ways, and nothing else.
 
+mod agent_files;
 pub(crate) mod approvals;
 mod ask_view;
 mod diff;
@@ -15,8 +16,9 @@ use countersign_core::{
     Question, RecordedActor, Role, Seq, Timestamp,
 };
 use countersign_daemon::{
-    BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, RuleCheck, RulesOverview,
-    Service, StopCounts, TerminalSummary, TranscriptPage, UntrustedRuleFile, WorktreeOutcome,
+    BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, OwnTerminalStatus,
+    RuleCheck, RulesOverview, Service, StopCounts, TerminalSummary, TranscriptPage,
+    UntrustedRuleFile, WorktreeOutcome,
 };
 use countersign_protocol as wire;
 use countersign_protocol::{
@@ -27,6 +29,7 @@ use serde::Serialize;
 
 use self::approvals::RowForm;
 use crate::events::event;
+use crate::ops::agent_files::{ListedFolder, ReadPiece, WrittenByPerson};
 use crate::ops::approvals::{AnsweredAsk, AnsweredAsks, AskerReply, WireAsk};
 use crate::ops::editors::NumberedCall;
 use crate::ops::events::SubscriberSnapshot;
@@ -116,6 +119,9 @@ into_wire! {
     AccessToken => TokenRow: token;
     Arc<Device> => HostDevice: device;
     BacktestReport => wire::BacktestResult: rules::backtest;
+    ListedFolder => wire::ListedFiles: agent_files::listed;
+    ReadPiece => wire::FilePage: agent_files::page;
+    WrittenByPerson => wire::SavedFile: agent_files::saved;
     CatalogEntry => wire::CatalogRow: managed::catalog_row;
     CreatedToken => wire::NewToken: created_token;
     RuleAdvice => wire::RuleSuggestions: rules::advice;
@@ -123,6 +129,7 @@ into_wire! {
     NumberedCall => wire::EditorCallRow: editor_call;
     ReadOutput => wire::TerminalOutputResult: terminals::output;
     StopCounts => wire::StopAllResult: stop_counts;
+    OwnTerminalStatus => wire::OwnTerminalRow: terminals::own_row;
     TerminalSummary => wire::TerminalRow: terminals::row;
     TranscriptPage => wire::TranscriptResult: managed::transcript;
     WaitingMessage => wire::QueuedMessageRow: managed::queued_message;
@@ -175,7 +182,7 @@ macro_rules! is_wire {
 
 is_wire! {
     () wire::HookResult wire::HostStatus wire::LoginTicket wire::NotifyStatus wire::NotifyTestResult
-    wire::PushSubscriptionId wire::RescueResult wire::WithdrawnMessage
+    wire::PushSubscriptionId wire::RescueResult wire::WithdrawnMessage wire::WrittenTerminal
 }
 
 fn awaited_agents(awaited: &AwaitedAgents, names: AgentNames<'_>) -> wire::WaitAgentsResult {

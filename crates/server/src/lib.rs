@@ -10,6 +10,7 @@ mod auth;
 mod capacity;
 mod convert;
 mod events;
+mod figures;
 mod listen;
 mod login_tickets;
 mod mcp;
@@ -22,6 +23,7 @@ mod request_length;
 mod request_log;
 mod rest;
 mod rpc;
+mod screen_files;
 mod server_state;
 mod session;
 mod strict;
@@ -39,6 +41,7 @@ use countersign_daemon::Service;
 use countersign_protocol::DecideConfirm;
 use tokio_util::sync::CancellationToken;
 
+pub use screen_files::{ScreenFiles, ScreenLayout};
 pub(crate) use server_state::ServerState;
 pub use web_options::{PublicUrl, WebOptions};
 
@@ -61,6 +64,8 @@ pub struct ServerOptions {
     pub web: WebOptions,
     /// Which allows need a second act on a screen that answers, as the status shows it.
     pub decide_confirm: DecideConfirm,
+    /// Where allowed proposals of agents about screens are kept; without it they are refused.
+    pub screen_files: Option<Arc<dyn ScreenFiles>>,
 }
 
 /// Why the server could not start.

@@ -103,6 +103,7 @@ pub(crate) async fn open(
         web_assets: WebAssets::new(options.web.folder.clone()),
         web: options.web,
         decide_confirm: options.decide_confirm,
+        screen_files: options.screen_files,
         agents_ended_by: Arc::default(),
     });
     let agents_ended_by = state.agents_ended_by.clone();

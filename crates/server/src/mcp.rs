@@ -10,6 +10,7 @@ mod parent;
 mod permission;
 mod reading;
 mod reply;
+mod screen;
 mod spawning;
 mod steering;
 mod tools;

@@ -4,6 +4,7 @@
 //! operation returns values of the domain. The door translates them last (`convert::IntoWire`), so
 //! that no decision inside the process depends on a row of the wire.
 
+pub(crate) mod agent_files;
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod children;
@@ -13,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod hook;
 pub(crate) mod managed;
 pub(crate) mod notify;
+pub(crate) mod own_terminals;
 pub(crate) mod parent;
 pub(crate) mod questions;
 mod remember;

@@ -2,6 +2,9 @@
 //!
 //! The span has the fields `request`, `method`, `principal`, `agent` and `approval`. The access
 //! line is written inside it when the request ends, with the outcome and the milliseconds it took.
+//! Requests that were refused, failed or took long, and asks that were not allowed, are logged at
+//! level `info` or `warn`. All others are at level `debug`: a host serves thousands in a second, and
+//! writing their lines would take a sixth of its processor time.
 //! A caller that is refused gets the value of `request` as `request_id`, so that an error report
 //! leads to the line.
 
@@ -12,8 +15,9 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
+use countersign_core::event::ApprovalOutcome;
 use countersign_core::{Approval, ApprovalId, Principal};
-use countersign_daemon::random_hex;
+use countersign_daemon::new_request_id;
 use countersign_protocol::Reason;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -22,6 +26,12 @@ const REQUEST_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Characters of a method, path or message that a line shows: callers choose how long those are.
 const TEXT_CHARS_MAX: usize = 300;
+
+/// The target of access lines: `COUNTERSIGN_LOG=info,requests=debug` logs every request.
+const REQUESTS: &str = "requests";
+
+/// A request that takes longer than this is logged although it succeeded.
+const SLOW_REQUEST_MS: u64 = 1_000;
 
 /// The outcome of a request that ended before its response, as when its connection was closed.
 const ABANDONED: &str = "abandoned";
@@ -38,8 +48,8 @@ struct LoggedRequest {
     id: String,
     span: Span,
     began: Instant,
-    /// Whether the request only carries others that have lines of their own, as `/mcp` does. Its
-    /// success is then logged at debug level.
+    /// Whether the request only carries others that have lines of their own, as `/mcp` does. It may
+    /// then take as long as they do.
     is_carrier: bool,
     findings: Mutex<RequestFindings>,
 }
@@ -50,6 +60,8 @@ struct RequestFindings {
     has_principal: bool,
     has_approval: bool,
     ask_state: Option<String>,
+    /// Whether the ask has ended in another way than by being allowed.
+    is_ask_refused: bool,
     status: Option<StatusCode>,
     error: Option<(Reason, String)>,
 }
@@ -57,7 +69,7 @@ struct RequestFindings {
 impl RequestLog {
     /// Begins a request. `method` is the method of the wire, or the HTTP method and its route.
     pub(crate) fn begin(method: &str) -> Self {
-        Self::with_id(random_hex::<8>(), method, false)
+        Self::with_id(new_request_id(), method, false)
     }
 
     /// A request that came inside of this one, as a tool call does in MCP. It has the same id.
@@ -148,7 +160,11 @@ pub(crate) fn note_ask(approval: &Approval) {
             None => "pending".to_owned(),
             Some(ended) => format!("{:?}", ended.ending.outcome).to_lowercase(),
         };
-        request.findings().ask_state = Some(state);
+        let outcome = approval.ended.as_ref().map(|ended| ended.ending.outcome);
+        let mut findings = request.findings();
+        findings.ask_state = Some(state);
+        findings.is_ask_refused =
+            outcome.is_some_and(|outcome| outcome != ApprovalOutcome::Allowed);
     });
 }
 
@@ -174,7 +190,7 @@ pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
     // The route and not the path, which may contain a login ticket or the code of a notification.
     let path = route.map_or_else(|| request.uri().path(), MatchedPath::as_str);
     let method = format!("{} {path}", request.method());
-    let log = RequestLog::with_id(random_hex::<8>(), &method, path == "/mcp");
+    let log = RequestLog::with_id(new_request_id(), &method, path == "/mcp");
     request.extensions_mut().insert(log.clone());
     let id = HeaderValue::from_str(&log.0.id);
     let serving = async move {
@@ -209,18 +225,25 @@ impl Drop for AccessLine {
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let ask = findings.ask_state.as_deref();
         match (&findings.error, findings.status) {
-            _ if !self.is_answered => tracing::info!(outcome = ABANDONED, ms, ask, "access"),
+            _ if !self.is_answered => {
+                tracing::info!(target: REQUESTS, outcome = ABANDONED, ms, ask, "access");
+            }
             (Some((reason, error)), _) if is_worth_a_warning(*reason) => {
-                tracing::warn!(outcome = reason.as_str(), ms, ask, error, "access");
+                tracing::warn!(target: REQUESTS, outcome = reason.as_str(), ms, ask, error, "access");
             }
             (Some((reason, error)), _) => {
-                tracing::info!(outcome = reason.as_str(), ms, ask, error, "access");
+                tracing::info!(target: REQUESTS, outcome = reason.as_str(), ms, ask, error, "access");
             }
             (None, Some(status)) if status.as_u16() >= 400 => {
-                tracing::info!(outcome = status.as_str(), ms, "access");
+                tracing::info!(target: REQUESTS, outcome = status.as_str(), ms, "access");
             }
-            (None, _) if *is_carrier => tracing::debug!(outcome = "ok", ms, "access"),
-            (None, _) => tracing::info!(outcome = "ok", ms, ask, "access"),
+            (None, _) if *is_carrier => {
+                tracing::debug!(target: REQUESTS, outcome = "ok", ms, "access");
+            }
+            (None, _) if ms >= SLOW_REQUEST_MS || findings.is_ask_refused => {
+                tracing::info!(target: REQUESTS, outcome = "ok", ms, ask, "access");
+            }
+            (None, _) => tracing::debug!(target: REQUESTS, outcome = "ok", ms, ask, "access"),
         }
     }
 }

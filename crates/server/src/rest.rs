@@ -1,5 +1,6 @@
 //! REST under `/api/v1`, described by the document it generates, with events by SSE.
 
+mod agent_files;
 mod agents;
 mod approvals;
 mod caller;
@@ -8,6 +9,7 @@ mod events;
 mod extract;
 mod hooks;
 mod managed;
+mod own_terminals;
 mod questions;
 mod rules;
 mod terminals;
@@ -72,6 +74,8 @@ pub(crate) fn router() -> (axum::Router<Arc<ServerState>>, utoipa::openapi::Open
         .merge(rules::router())
         .merge(managed::router())
         .merge(terminals::router())
+        .merge(agent_files::router())
+        .merge(own_terminals::router())
         .merge(hooks::router())
         .split_for_parts()
 }

@@ -12,8 +12,8 @@ use crate::api_error::ApiError;
 use crate::auth::CallerConnection;
 use crate::convert::{AgentNames, IntoWire};
 use crate::ops::{
-    agents, approvals, devices, editors, events, hook, managed, notify, parent, questions, rules,
-    terminals, tokens,
+    agent_files, agents, approvals, devices, editors, events, hook, managed, notify, own_terminals,
+    parent, questions, rules, terminals, tokens,
 };
 use crate::strict;
 
@@ -116,6 +116,15 @@ async fn dispatch(
         AgentChanges(params) => managed::diff(service, &caller, params.agent_id, params.body),
         Terminals(params) => terminals::list(service, &caller, &params.agent_id),
         TerminalOutput(params) => terminals::read(service, &caller, params.into()),
+        ListFiles(params) => agent_files::list(service, &caller, &params.agent_id, params.body),
+        ReadFile(params) => agent_files::read(service, &caller, &params.agent_id, params.body),
+        WriteFile(params) => agent_files::write(service, &caller, &params.agent_id, params.body),
+        OwnTerminals(NoParams {}) => own_terminals::list(service, &caller),
+        OpenTerminal(params) => own_terminals::open(service, &caller, params),
+        WriteTerminal(params) => own_terminals::write(service, &caller, params),
+        ResizeTerminal(params) => own_terminals::resize(service, &caller, params),
+        CloseTerminal(params) => own_terminals::close(service, &caller, &params.terminal_id),
+        OwnTerminalOutput(params) => own_terminals::read(service, &caller, params.into()),
         EditorCalls(params) => editors::take(service, &caller, params),
         AnswerEditorCall(params) => editors::answer(service, &caller, params),
         MergeWorktree(params) => managed::merge_worktree(service, &caller, params.agent_id, params.body),

@@ -17,9 +17,11 @@ use crate::api_error::ApiError;
 use crate::auth::Authenticator;
 use crate::capacity::ConnectionLimits;
 use crate::convert;
+use crate::figures::read_figures;
 use crate::login_tickets::LoginTickets;
 use crate::ops;
 use crate::origin_guard::OriginGuard;
+use crate::screen_files::ScreenFiles;
 use crate::web_assets::WebAssets;
 use crate::web_options::WebOptions;
 
@@ -40,6 +42,7 @@ pub(crate) struct ServerState {
     pub(crate) web: WebOptions,
     pub(crate) web_assets: WebAssets,
     pub(crate) decide_confirm: DecideConfirm,
+    pub(crate) screen_files: Option<Arc<dyn ScreenFiles>>,
     /// The caller that wanted the agents to end with the host, if there was one.
     pub(crate) agents_ended_by: Arc<OnceLock<Caller>>,
 }
@@ -71,6 +74,7 @@ impl ServerState {
             database: self.database.display().to_string(),
             decide_confirm: self.decide_confirm,
             event_sequence: overview.head.0,
+            figures: read_figures(&self.service, &self.database),
             listen: self.address.map(|address| address.to_string()),
             pending_approvals: overview
                 .approvals

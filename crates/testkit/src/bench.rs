@@ -8,6 +8,7 @@ mod broadcast;
 mod flush;
 mod hosts;
 mod measure;
+mod rounds;
 mod seen;
 
 pub mod agents;

@@ -71,6 +71,16 @@ impl RealAgent {
         }
     }
 
+    /// What the host's catalog calls it; nothing if it is not there.
+    pub fn catalog_name(self) -> Option<&'static str> {
+        match self {
+            Self::Example => None,
+            Self::Claude => Some("claude-acp"),
+            Self::ClaudeCode => Some("claude"),
+            Self::Codex | Self::Defect | Self::Gemini | Self::Opencode => Some(self.name()),
+        }
+    }
+
     /// Says what is missing, and how to get it.
     pub fn available(self) -> Result<(), String> {
         let target = match self {

@@ -173,6 +173,16 @@ pub fn context_percent(agent: &HostAgent) -> Option<u64> {
     (size > 0).then(|| used.saturating_mul(100) / size)
 }
 
+/// The repository or folder that an agent works in.
+pub fn project_of(agent: &HostAgent) -> Option<&str> {
+    let managed = agent.managed.as_ref();
+    let repository = managed.and_then(|managed| managed.worktree.as_ref());
+    repository
+        .map(|worktree| worktree.repository.as_str())
+        .or(managed.map(|managed| managed.cwd.as_str()))
+        .or(agent.project.as_deref())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,6 +78,8 @@ pub struct TerminalScreen {
     /// Whether its first output is not kept any more.
     pub is_cut: bool,
     last_byte: u8,
+    /// Whether its output came through a pseudo-terminal, which ends lines itself.
+    is_raw: bool,
     parser: vt100::Parser,
 }
 
@@ -102,12 +104,32 @@ impl TerminalScreen {
             has_ended: false,
             is_cut: false,
             last_byte: 0,
+            is_raw: false,
             parser: vt100::Parser::new(rows, columns, SCROLLBACK_LINES),
         }
     }
 
+    /// Of output that came through a pseudo-terminal.
+    pub fn raw(id: &str, size: (u16, u16)) -> Self {
+        Self {
+            is_raw: true,
+            ..Self::new(id, size)
+        }
+    }
+
+    /// The panel has another size: what comes from now on is for that.
+    pub fn resize(&mut self, size: (u16, u16)) {
+        self.size = size;
+        let (columns, rows) = (size.0.max(1), size.1.max(1));
+        self.parser.screen_mut().set_size(rows, columns);
+    }
+
     /// Takes in more of the output.
     pub fn process(&mut self, bytes: &[u8]) {
+        if self.is_raw {
+            self.parser.process(bytes);
+            return;
+        }
         let mut text = Vec::with_capacity(bytes.len() + bytes.len() / 32);
         for byte in bytes {
             // Output of a pipe has no carriage returns; without them each line would begin where the last ended.

@@ -86,6 +86,10 @@ pub enum Action {
     OnlyNew,
     NextTerminal,
     PreviousTerminal,
+    OpenOwnTerminal,
+    NextOwnTerminal,
+    PreviousOwnTerminal,
+    CloseOwnTerminal,
     CycleShow,
     CycleRows,
     TryRule,
@@ -94,6 +98,7 @@ pub enum Action {
     Reload,
     ChooseLayout,
     ChooseTheme,
+    ChooseProject,
     SaveLayout,
     ResetLayout,
     Grow,
@@ -104,6 +109,26 @@ pub enum Action {
     PreviousTab,
     Tab(u8),
     StopAll,
+    File(FileCommand),
+}
+
+/// What is done with files of agents and with notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileCommand {
+    Fold,
+    Unfold,
+    View,
+    Edit,
+    Tail,
+    New,
+    Find,
+    Format,
+    NextPage,
+    PreviousPage,
+    Write,
+    Save,
+    ShowOther,
+    ExternalEditor,
 }
 
 /// Where a command exists.
@@ -150,6 +175,24 @@ pub struct Command {
     pub keys: &'static [&'static str],
     pub place: CommandPlace,
     pub action: Action,
+}
+
+impl Command {
+    /// Whether its keys are a person's alone: what decides, leads to deciding, ends something or gives rights, and
+    /// what leaves.
+    pub fn is_protected(&self) -> bool {
+        let families = ["agent.", "ask.", "inbox.", "rules.", "stop.", "terminal."];
+        let single = [
+            "back",
+            "cancel",
+            "diff.send",
+            "go.ask",
+            "go.inbox",
+            "palette",
+            "quit",
+        ];
+        families.iter().any(|family| self.id.starts_with(family)) || single.contains(&self.id)
+    }
 }
 
 /// The command that does this.

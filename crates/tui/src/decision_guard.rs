@@ -69,6 +69,7 @@ pub struct ActOrigin {
 
 impl ActOrigin {
     fn is_single(self) -> bool {
+        // When a key was pressed says nothing about how. The time is compared with the settle time instead.
         let bare = Self {
             pressed_at: None,
             ..self
@@ -77,6 +78,7 @@ impl ActOrigin {
     }
 
     fn press_time(self, at: u64) -> u64 {
+        // A press time ahead of the clock would make a key look as if it came after the settle time.
         self.pressed_at.unwrap_or(at).min(at)
     }
 }
@@ -233,12 +235,15 @@ impl DecisionGuard {
                 version,
                 confirm,
             } => self.show(subject, version, *confirm, at),
+            // Focus and connection belong to the window and not to the subject: no event repeats
+            // them for the next subject.
             GuardEvent::Hide => *self = Self::new(self.focused, self.connected),
             GuardEvent::Seen => {
                 self.seen = true;
                 self.count_time(at);
             }
             GuardEvent::Unseen => {
+                // The time until now was spent on a subject that was read to its end, so it still counts.
                 self.count_time(at);
                 self.seen = false;
                 self.counted_from = None;
@@ -310,14 +315,17 @@ impl DecisionGuard {
                 ..Self::new(self.focused, self.connected)
             };
         }
+        // Also for a subject that is shown already: the setting can change without a new version.
         self.needs_confirm = confirm;
     }
 
     /// Something changed around the subject: an act that was under way is void, and the time begins again.
     fn restart(&mut self, at: u64, change: impl FnOnce(&mut Self)) {
         change(self);
+        // An act that began before the change was about what was shown then.
         self.first = None;
         self.settled_from = at;
+        // After the change, because it decides whether time counts from here on.
         self.count_time(at);
     }
 
@@ -386,6 +394,7 @@ impl DecisionGuard {
         if let Some(refusal) = refusal {
             return GuardDecision::Refused(refusal);
         }
+        // Taken and not copied, so that one first act leads to one allow.
         let option = self.first.take().and_then(|first| first.option);
         self.allowed(option, at)
     }
@@ -401,6 +410,8 @@ impl DecisionGuard {
     }
 
     fn deny(&mut self, origin: ActOrigin, at: u64) -> GuardDecision {
+        // Not the refusal of a read act: nothing runs because of a denial, so a person may stop an
+        // ask without reading it to its end.
         if let Some(refusal) = self.refusal_of_act(origin, at) {
             return GuardDecision::Refused(refusal);
         }

@@ -2,12 +2,18 @@
 
 use countersign_protocol::{Method, Reason};
 
+use crate::agent_files::AgentFile;
+
 /// Which connection a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallLane {
     /// Decisions and messages, which never wait behind a long list.
     Decide,
     Read,
+    /// What is waited for: a newer call takes the place of the one before.
+    Watch,
+    /// What is typed into a terminal, in order.
+    Type,
 }
 
 /// What a reply is for.
@@ -60,6 +66,16 @@ pub enum ReplyTag {
         /// How much had been read.
         after: u64,
     },
+    OwnTerminals,
+    OwnTerminalOutput {
+        terminal: String,
+        /// How much had been read.
+        after: u64,
+    },
+    TerminalOpened,
+    TerminalTyped,
+    /// One was closed, or has another size.
+    TerminalChanged,
     FeedPage,
     Rules,
     RulesChecked {
@@ -70,6 +86,39 @@ pub enum ReplyTag {
     },
     RuleAdded,
     RuleRemoved,
+    File(FileReply),
+}
+
+/// What a reply about files is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileReply {
+    Folder {
+        agent: String,
+        path: String,
+    },
+    /// All files of an agent, for the palette.
+    Found {
+        agent: String,
+    },
+    View {
+        file: AgentFile,
+        offset: u64,
+    },
+    Tail {
+        file: AgentFile,
+        /// How much had been read.
+        after: Option<u64>,
+    },
+    Edit {
+        file: AgentFile,
+    },
+    /// Whether the edited file was changed outside.
+    Check {
+        file: AgentFile,
+    },
+    Saved {
+        file: AgentFile,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

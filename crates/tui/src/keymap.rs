@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::command::{Action, COMMANDS, Command, CommandPlace, find_command_by_id};
-use crate::key::{Key, sequence_text};
+use crate::files::line_of;
+use crate::key::{Key, KeyCode, sequence_text};
 use crate::layout::PanelKind;
 
 /// The keys of one command.
@@ -46,6 +47,24 @@ impl Default for Keymap {
     }
 }
 
+/// Keys that answer, leave or go back on every screen.
+const FIXED_KEYS: [Key; 6] = [
+    Key::char('y'),
+    Key::char('Y'),
+    Key::char('n'),
+    Key::plain(KeyCode::Escape),
+    Key::plain(KeyCode::Enter),
+    Key::ctrl('c'),
+];
+
+/// What a text may change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyChanges {
+    Any,
+    /// What an agent may propose.
+    Proposed,
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum KeyNames {
@@ -56,9 +75,27 @@ enum KeyNames {
 impl Keymap {
     /// Reads a file: `"ask.approve" = "A"`, or a list of keys; an empty list takes a command's keys away.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::default().changed(text, KeyChanges::Any)
+    }
+
+    /// The keys of the table, changed by what agents proposed and was allowed, and then by the person's own file,
+    /// which counts first. A proposal that does not fit is left out and named.
+    pub fn with_proposed(proposed: &str, own: &str) -> Result<(Self, Option<String>), String> {
+        let problem = match Self::default().changed(proposed, KeyChanges::Proposed) {
+            Err(why) => why,
+            Ok(keymap) => match keymap.changed(own, KeyChanges::Any) {
+                Ok(keymap) => return Ok((keymap, None)),
+                Err(why) => why,
+            },
+        };
+        // A proposal must not stop the person's own file from counting. If that file is wrong, the
+        // error is its own.
+        Ok((Self::parse(own)?, Some(problem)))
+    }
+
+    fn changed(mut self, text: &str, allowed: KeyChanges) -> Result<Self, String> {
         let table: BTreeMap<String, KeyNames> =
             toml::from_str(text).map_err(|error| crate::files::toml_error(text, &error))?;
-        let mut keymap = Self::default();
         for (id, names) in table {
             let line = line_of(text, &id);
             let Some(command) = find_command_by_id(&id) else {
@@ -66,23 +103,29 @@ impl Keymap {
                     "line {line}: there is no command `{id}`; see `countersign keys`"
                 ));
             };
-            keymap.bindings.retain(|binding| binding.command.id != id);
             let names = match names {
                 KeyNames::One(name) => vec![name],
                 KeyNames::Several(names) => names,
             };
+            if allowed == KeyChanges::Proposed {
+                self.check_proposed(command, &names)
+                    .map_err(|why| format!("line {line}: {why}"))?;
+            }
+            self.bindings.retain(|binding| binding.command.id != id);
             for name in names {
                 let keys = Key::parse_sequence(&name);
+                // `y` is the second key of every allow, so it must never be the first key of anything.
                 let Some(keys) = keys.filter(|keys| keys != &[Key::char('y')]) else {
                     return Err(format!(
                         "line {line}: `{name}` cannot be the key of a command"
                     ));
                 };
-                keymap.bindings.push(Binding { keys, command });
+                self.bindings.push(Binding { keys, command });
             }
         }
-        match keymap.conflict() {
-            None => Ok(keymap),
+        // After all changes, because a file may exchange the keys of two commands.
+        match self.conflict() {
+            None => Ok(self),
             Some((one, other)) => {
                 let line = line_of(text, one.command.id).max(line_of(text, other.command.id));
                 Err(format!(
@@ -93,6 +136,39 @@ impl Keymap {
                 ))
             }
         }
+    }
+
+    /// Refuses what no agent may change: commands that decide or lead to a question for a second key, their keys in
+    /// any panel, and the keys that answer and leave.
+    fn check_proposed(&self, command: &Command, names: &[String]) -> Result<(), String> {
+        if command.is_protected() {
+            return Err(format!(
+                "the keys of `{}` can be changed by a person alone",
+                command.id
+            ));
+        }
+        if names.is_empty() {
+            return Err(format!("give at least one key for `{}`", command.id));
+        }
+        let protected = self
+            .bindings
+            .iter()
+            .filter(|binding| binding.command.is_protected());
+        let protected: Vec<&[Key]> = protected.map(|binding| binding.keys.as_slice()).collect();
+        for name in names {
+            let Some(keys) = Key::parse_sequence(name) else {
+                return Err(format!("`{name}` is not a key"));
+            };
+            let is_fixed = keys.iter().any(|key| FIXED_KEYS.contains(key));
+            // As a beginning as well: a longer sequence would take the shorter one's key away.
+            let is_taken = protected
+                .iter()
+                .any(|own| own.starts_with(&keys) || keys.starts_with(own));
+            if is_fixed || is_taken {
+                return Err(format!("`{name}` can be changed by a person alone"));
+            }
+        }
+        Ok(())
     }
 
     /// What keys mean in a panel.
@@ -180,12 +256,6 @@ fn share_panel(one: &Command, other: &Command) -> bool {
     }
 }
 
-/// The line of a file that begins with a name.
-fn line_of(text: &str, name: &str) -> usize {
-    let begins = |line: &str| line.trim_start().trim_start_matches('"').starts_with(name);
-    text.lines().position(begins).map_or(1, |index| index + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +307,56 @@ mod tests {
     }
 
     #[test]
+    fn proposed_keys_change_nothing_that_decides() {
+        let proposed = |text: &str| Keymap::default().changed(text, KeyChanges::Proposed);
+        let keymap = proposed("\"go.feed\" = [\"Ctrl-x f\"]\n").unwrap();
+        assert_eq!(
+            keymap.key_of(Action::Go(PanelKind::Feed)).as_deref(),
+            Some("Ctrl-x f")
+        );
+        let refused = |text: &str| match proposed(text) {
+            Err(why) => why,
+            Ok(_) => panic!("{text} was taken"),
+        };
+        for command in COMMANDS.iter().filter(|command| command.is_protected()) {
+            let why = refused(&format!("\"{}\" = \"Ctrl-x x\"\n", command.id));
+            assert!(why.ends_with("can be changed by a person alone"), "{why}");
+            for keys in command.keys {
+                for keys in [(*keys).to_owned(), format!("{keys} x")] {
+                    let why = refused(&format!("\"go.feed\" = \"{keys}\"\n"));
+                    assert!(why.ends_with("can be changed by a person alone"), "{why}");
+                }
+            }
+        }
+        for keys in ["y", "g y", "Esc", "Enter", "Ctrl-c", "n", "g"] {
+            refused(&format!("\"go.feed\" = \"{keys}\"\n"));
+        }
+        assert_eq!(
+            refused("\"go.feed\" = []\n"),
+            "line 1: give at least one key for `go.feed`"
+        );
+    }
+
+    #[test]
+    fn a_persons_own_keys_count_before_proposed_ones() {
+        let proposed = "\"go.feed\" = \"Ctrl-x\"\n";
+        let read = |own: &str| {
+            let (keymap, problem) = Keymap::with_proposed(proposed, own).unwrap();
+            (keymap.key_of(Action::Go(PanelKind::Feed)), problem)
+        };
+        assert_eq!(read(""), (Some("Ctrl-x".into()), None));
+        assert_eq!(
+            read("\"go.feed\" = \"Ctrl-o\"\n"),
+            (Some("Ctrl-o".into()), None)
+        );
+        // A conflict leaves the proposal out, and the person's keys as they are.
+        let (key, problem) = read("\"go.rules\" = \"Ctrl-x\"\n");
+        assert_eq!(key.as_deref(), Some("g f"));
+        let problem = problem.unwrap();
+        assert!(problem.contains("`Ctrl-x` is a key of both"), "{problem}");
+    }
+
+    #[test]
     fn a_prefix_waits_for_what_follows() {
         let keymap = Keymap::default();
         assert_eq!(lookup(&keymap, PanelKind::Inbox, "g"), KeyLookup::Prefix);
@@ -244,7 +364,7 @@ mod tests {
             lookup(&keymap, PanelKind::Inbox, "g i"),
             KeyLookup::Found(Action::Go(PanelKind::Inbox))
         );
-        assert_eq!(lookup(&keymap, PanelKind::Inbox, "g x"), KeyLookup::Unknown);
+        assert_eq!(lookup(&keymap, PanelKind::Inbox, "g z"), KeyLookup::Unknown);
         let followers = keymap.followers(PanelKind::Transcript, &[Key::char('z')]);
         let followers: Vec<_> = followers
             .iter()

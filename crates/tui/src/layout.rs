@@ -23,11 +23,18 @@ pub enum PanelKind {
     Diff,
     Usage,
     Terminals,
+    Command,
+    Files,
+    Viewer,
+    Editor,
+    Tail,
+    Notes,
+    OwnTerminal,
 }
 
 impl PanelKind {
     /// All of them, by their names in files.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 18] = [
         ("inbox", Self::Inbox),
         ("ask", Self::Ask),
         ("agents", Self::Agents),
@@ -39,6 +46,13 @@ impl PanelKind {
         ("diff", Self::Diff),
         ("usage", Self::Usage),
         ("terminals", Self::Terminals),
+        ("command", Self::Command),
+        ("files", Self::Files),
+        ("viewer", Self::Viewer),
+        ("editor", Self::Editor),
+        ("tail", Self::Tail),
+        ("notes", Self::Notes),
+        ("terminal", Self::OwnTerminal),
     ];
 
     pub fn name(self) -> &'static str {
@@ -69,15 +83,27 @@ pub struct PanelSpec {
     pub agent: PanelAgent,
     /// What of it is shown, for panels that have a choice.
     pub show: Option<String>,
+    /// Which of the person's own panels it is, for those from files.
+    pub name: Option<String>,
 }
 
 impl PanelSpec {
+    /// The panel of a command of the person's.
+    pub fn command(name: &str) -> Self {
+        Self {
+            id: format!("command {name}"),
+            name: Some(name.to_owned()),
+            ..Self::new(PanelKind::Command)
+        }
+    }
+
     pub fn new(kind: PanelKind) -> Self {
         Self {
             kind,
             id: kind.name().to_owned(),
             agent: PanelAgent::Selected,
             show: None,
+            name: None,
         }
     }
 }

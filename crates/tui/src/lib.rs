@@ -5,10 +5,12 @@
 //! through [`decision_guard`].
 #![forbid(unsafe_code)]
 
+pub mod agent_files;
 pub mod agent_list;
 pub mod agent_terminals;
 pub mod canvas;
 pub mod command;
+pub mod command_panel;
 pub mod decision_guard;
 pub mod draw;
 pub mod duration;
@@ -25,12 +27,16 @@ pub mod keymap;
 pub mod layout;
 pub mod message;
 pub mod model;
+pub mod own_terminals;
 pub mod plain;
+pub mod proposal;
 pub mod render;
 pub mod replay;
 pub mod review;
 #[cfg(any(test, feature = "test-rows"))]
 pub mod safety_suite;
+pub mod saved_screen;
+pub mod terminal_keys;
 #[cfg(any(test, feature = "test-rows"))]
 pub mod test_rows;
 #[cfg(test)]

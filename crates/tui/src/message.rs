@@ -2,6 +2,7 @@
 
 use countersign_protocol::{AskViewerRow, HostEvent, HostSnapshot, Time};
 
+use crate::command_panel::{CommandEnd, CommandRun, CommandSpec};
 use crate::draw::DrawReport;
 use crate::host_call::{CallResult, HostCall, ReplyTag};
 use crate::key::Key;
@@ -16,12 +17,25 @@ pub struct Moment {
     pub wall: Time,
 }
 
+/// A layout or theme by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProposedView {
+    Layout(String),
+    Theme(String),
+}
+
 /// What the files of a person say.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsFiles {
     pub layouts: Vec<Layout>,
     pub themes: Vec<ThemeColors>,
+    /// Commands of the person's that panels show.
+    pub commands: Vec<CommandSpec>,
     pub keymap: Option<Keymap>,
+    /// Layouts and themes that an agent proposed.
+    pub proposed: Vec<ProposedView>,
+    /// Those of them that are to be shown as soon as the person does nothing else.
+    pub shown: Vec<ProposedView>,
     /// What is wrong, with file and line. What a broken file had before stays.
     pub problems: Vec<String>,
 }
@@ -73,8 +87,24 @@ pub enum Message {
     Edited(Option<String>),
     /// Files of settings were read.
     Settings(Box<SettingsFiles>),
+    /// A command of the person's ended.
+    CommandEnded {
+        name: String,
+        output: Vec<u8>,
+        end: CommandEnd,
+    },
+    /// The notes of the person were read; else why not.
+    Notes(Result<KeptNotes, String>),
     /// Something failed outside the screen.
     Failed(String),
+}
+
+/// Notes as they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptNotes {
+    /// The folder that they are about.
+    pub folder: String,
+    pub text: String,
 }
 
 /// What is to be done outside.
@@ -93,6 +123,11 @@ pub enum Effect {
         name: String,
         text: String,
     },
+    /// Run a command of the person's, with bounds on time and output.
+    RunCommand(CommandRun),
+    ReadNotes,
+    /// Keep these notes of the person.
+    SaveNotes(String),
     Redraw,
     Suspend,
     Quit,

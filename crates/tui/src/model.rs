@@ -4,14 +4,17 @@ mod ask;
 mod host;
 mod notices;
 mod overlay;
+mod project;
 mod workspace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_protocol::{AskViewerRow, HostAgent, HostVerdict, RulesResult};
 
+use crate::agent_files::FilePanels;
 use crate::agent_list::{self, AgentEntry};
 use crate::agent_terminals::AgentTerminals;
+use crate::command_panel::CommandPanels;
 use crate::draw::DrawReport;
 use crate::feed::Feed;
 use crate::glyphs::Glyphs;
@@ -19,7 +22,8 @@ use crate::inbox::{Inbox, agent_of};
 use crate::key::Key;
 use crate::keymap::Keymap;
 use crate::layout::{Layout, PanelAgent, PanelKind, PanelSpec};
-use crate::message::Moment;
+use crate::message::{Moment, ProposedView};
+use crate::own_terminals::OwnTerminals;
 use crate::review::Review;
 use crate::theme::{Theme, ThemeColors};
 use crate::transcript::{Transcript, TranscriptEnd};
@@ -84,6 +88,10 @@ pub struct Model {
     pub terminals: BTreeMap<String, AgentTerminals>,
     /// Pieces of their output that may be read before the next second.
     pub terminal_pieces: u8,
+    /// Commands of the person's, with what they printed.
+    pub commands: CommandPanels,
+    pub files: FilePanels,
+    pub own_terminals: OwnTerminals,
     pub feed: Feed,
     pub rules: Option<RulesResult>,
     /// What was tried against the rules, and what they said.
@@ -100,6 +108,10 @@ pub struct Model {
     /// Keys that are the beginning of something, and when the last of them was typed.
     pub typed: Vec<Key>,
     pub typed_at: u64,
+    /// When a key was typed last.
+    pub key_at: u64,
+    /// What an agent proposed and was allowed, until the person does nothing else.
+    pub proposed_views: Vec<ProposedView>,
     pub themes: Vec<ThemeColors>,
     pub theme: Theme,
     pub glyphs: &'static Glyphs,
@@ -108,6 +120,8 @@ pub struct Model {
     pub captures_mouse: bool,
     /// Where agents are started if no other folder is known.
     pub folder: Option<String>,
+    /// The folder that every panel is narrowed to.
+    pub project: Option<String>,
 }
 
 impl Model {
@@ -127,6 +141,9 @@ impl Model {
             reviews: BTreeMap::new(),
             terminals: BTreeMap::new(),
             terminal_pieces: 0,
+            commands: CommandPanels::default(),
+            files: FilePanels::default(),
+            own_terminals: OwnTerminals::default(),
             feed: Feed::default(),
             rules: None,
             tried: None,
@@ -139,6 +156,8 @@ impl Model {
             keymap: settings.keymap,
             typed: Vec::new(),
             typed_at: 0,
+            key_at: 0,
+            proposed_views: Vec::new(),
             themes: settings.themes,
             theme: settings.theme,
             glyphs: settings.glyphs,
@@ -146,6 +165,7 @@ impl Model {
             drawn: DrawReport::default(),
             captures_mouse: false,
             folder: settings.folder,
+            project: None,
         }
     }
 
@@ -177,7 +197,9 @@ impl Model {
             .views
             .get(&panel.id)
             .map_or("", |view| view.filter.as_str());
-        agent_list::ordered_agents(&self.host.agents, self.show_archived, filter)
+        let mut entries = agent_list::ordered_agents(&self.host.agents, self.show_archived, filter);
+        entries.retain(|entry| self.is_in_project(entry.agent));
+        entries
     }
 
     /// The row of the list that is selected: the first, if the agent that was selected is not listed.
@@ -213,7 +235,8 @@ impl Model {
             .agents
             .values()
             .filter(|agent| agent_list::is_orchestrator(agent));
-        let living = candidates.filter(|agent| !agent_list::is_archived(agent));
+        let living =
+            candidates.filter(|agent| !agent_list::is_archived(agent) && self.is_in_project(agent));
         selected
             .filter(|agent| agent_list::is_orchestrator(agent))
             .or_else(|| living.max_by_key(|agent| agent_list::last_activity(agent)))
@@ -233,7 +256,7 @@ impl Model {
                 agent.state,
                 title.unwrap_or_default()
             );
-            words.to_lowercase().contains(&filter)
+            words.to_lowercase().contains(&filter) && self.is_in_project(agent)
         });
         let mut agents: Vec<&HostAgent> = found.collect();
         agents.sort_by_key(|agent| std::cmp::Reverse(agent_list::last_activity(agent)));
@@ -254,9 +277,14 @@ impl Model {
                 let item = self.inbox.selected_item()?;
                 self.host.agents.get(agent_of(item)?)
             }
-            PanelKind::Transcript | PanelKind::Chat | PanelKind::Diff | PanelKind::Terminals => {
-                self.panel_agent(&panel)
-            }
+            PanelKind::Transcript
+            | PanelKind::Chat
+            | PanelKind::Diff
+            | PanelKind::Terminals
+            | PanelKind::Files
+            | PanelKind::Viewer
+            | PanelKind::Editor
+            | PanelKind::Tail => self.panel_agent(&panel),
             PanelKind::History => {
                 let agents = self.history(&panel.id);
                 let cursor = self
@@ -269,16 +297,17 @@ impl Model {
             PanelKind::Feed => {
                 let view = self.view(&panel.id);
                 let agent = self
-                    .feed
-                    .shown(&view.filter)
+                    .feed_rows(&view.filter)
                     .get(view.cursor)?
                     .agent_id
                     .clone();
                 self.host.agents.get(&agent?)
             }
-            PanelKind::Rules | PanelKind::Usage => {
-                self.host.agents.get(self.selected_agent.as_deref()?)
-            }
+            PanelKind::Rules
+            | PanelKind::Usage
+            | PanelKind::Command
+            | PanelKind::Notes
+            | PanelKind::OwnTerminal => self.host.agents.get(self.selected_agent.as_deref()?),
         }
     }
 
@@ -300,7 +329,12 @@ impl Model {
     pub fn next_change(&self) -> Option<u64> {
         let guard = &self.ask.guard;
         let settled = Some(guard.settled_at()).filter(|_| guard.subject().is_some());
-        let times = [settled, guard.confirmable_from(), self.which_key_at()];
+        let times = [
+            settled,
+            guard.confirmable_from(),
+            self.which_key_at(),
+            self.files.notes.saved_at(),
+        ];
         let coming = times.into_iter().flatten().filter(|at| *at > self.now.ms);
         coming.min()
     }

@@ -8,6 +8,7 @@ pub mod decisions;
 pub mod diff;
 pub mod escape;
 pub mod inbox_item;
+pub mod markdown;
 pub mod notes;
 pub mod questions;
 pub mod rules;

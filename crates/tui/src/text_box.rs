@@ -1,7 +1,9 @@
 //! A box in which a person types.
 //!
 //! Invariants: its text has a bound; pasted text is text and never a key; control characters other than line
-//! breaks do not enter it.
+//! breaks do not enter it, unless it holds a file, which is kept to the byte.
+
+use countersign_core::limits::PEOPLE_FILE_BYTES_MAX;
 
 use crate::key::{Key, KeyCode};
 
@@ -14,6 +16,8 @@ pub struct TextBox {
     cursor: usize,
     /// Whether a line break can be typed.
     is_multiline: bool,
+    /// Whether it holds a file, with its tabs and whatever else is in it.
+    is_verbatim: bool,
 }
 
 /// What a key did.
@@ -34,6 +38,17 @@ impl TextBox {
 
     pub fn multi_line(text: &str) -> Self {
         Self::new(text, true)
+    }
+
+    /// For a file: its characters stay as they are.
+    pub fn verbatim(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().collect();
+        Self {
+            cursor: chars.len(),
+            chars,
+            is_multiline: true,
+            is_verbatim: true,
+        }
     }
 
     fn new(text: &str, is_multiline: bool) -> Self {
@@ -57,6 +72,43 @@ impl TextBox {
         self.is_multiline
     }
 
+    /// Whether it holds exactly this.
+    pub fn is_text(&self, text: &str) -> bool {
+        self.chars.iter().copied().eq(text.chars())
+    }
+
+    pub fn move_to_start(&mut self) {
+        self.cursor = 0;
+    }
+
+    fn chars_max(&self) -> usize {
+        if self.is_verbatim {
+            PEOPLE_FILE_BYTES_MAX
+        } else {
+            TEXT_CHARS_MAX
+        }
+    }
+
+    /// The line of the cursor, counted from zero, and the text of that line before it.
+    pub fn cursor_line(&self) -> (usize, String) {
+        let before = &self.chars[..self.cursor];
+        let line = before.iter().filter(|c| **c == '\n').count();
+        (line, before[self.line_start()..].iter().collect())
+    }
+
+    /// Some of its lines.
+    pub fn lines(&self, first: usize, count: usize) -> Vec<String> {
+        let lines = self.chars.split(|c| *c == '\n').skip(first).take(count);
+        lines.map(|line| line.iter().collect()).collect()
+    }
+
+    /// Moves the cursor by lines.
+    pub fn move_lines(&mut self, steps: isize) {
+        for _ in 0..steps.unsigned_abs().min(self.chars.len() + 1) {
+            self.move_line(steps > 0);
+        }
+    }
+
     /// The text before the cursor, and the rest.
     pub fn halves(&self) -> (String, String) {
         let (before, after) = self.chars.split_at(self.cursor);
@@ -65,12 +117,13 @@ impl TextBox {
 
     /// Takes in pasted text.
     pub fn paste(&mut self, text: &str) {
-        let room = TEXT_CHARS_MAX.saturating_sub(self.chars.len());
+        let room = self.chars_max().saturating_sub(self.chars.len());
         // Files of other systems end their lines with both.
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let is_multiline = self.is_multiline;
+        let (is_multiline, is_verbatim) = (self.is_multiline, self.is_verbatim);
         let taken = text.chars().take(room).map(|c| match c {
             '\n' if is_multiline => c,
+            '\t' if is_verbatim => c,
             c if c.is_control() => ' ',
             c => c,
         });
@@ -92,6 +145,7 @@ impl TextBox {
                 return BoxOutcome::Send;
             }
             (KeyCode::Enter, false, false) => self.insert('\n'),
+            (KeyCode::Tab, false, false) if self.is_verbatim => self.insert('\t'),
             (KeyCode::Backspace, false, false) => self.delete_before(1),
             (KeyCode::Char('w'), true, false) | (KeyCode::Backspace, ..) => {
                 let start = self.word_start();
@@ -118,7 +172,7 @@ impl TextBox {
     }
 
     fn insert(&mut self, c: char) {
-        if self.chars.len() < TEXT_CHARS_MAX {
+        if self.chars.len() < self.chars_max() {
             self.chars.insert(self.cursor, c);
             self.cursor += 1;
         }

@@ -3,10 +3,12 @@
 //! Invariant: a colour never says anything that a word or a shape does not; without colours the roles differ by
 //! weight alone.
 
+mod contrast;
 mod file;
 
 use ratatui::style::{Color, Modifier, Style};
 
+pub use contrast::check_readable;
 pub use file::parse_theme;
 
 /// What a piece of a picture is.
@@ -50,6 +52,12 @@ impl Role {
         ("removed", Self::Removed),
         ("border", Self::Border),
     ];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(_, role)| *role == self);
+        found.map_or("", |(name, _)| name)
+    }
 
     /// The weight that says it where there is no colour.
     fn weight(self) -> Modifier {
@@ -102,6 +110,13 @@ pub struct Theme {
     colors: ThemeColors,
     background: Background,
     depth: ColorDepth,
+}
+
+impl ThemeColors {
+    /// The colours of each role: light, then dark.
+    pub fn pairs(&self) -> impl Iterator<Item = (Role, Color, Color)> + '_ {
+        self.colors.iter().copied()
+    }
 }
 
 impl Theme {

@@ -80,6 +80,8 @@ impl Transcript {
 
     /// Takes in the newest page, or the page that follows what is known.
     pub fn append_page(&mut self, page: TranscriptResult) {
+        // Only the first page that is read lies at the beginning of what is known. Later ones
+        // follow it, and their `first` is a cursor into parts that are here already.
         if self.next.is_none() {
             self.first = page.first;
         }
@@ -89,6 +91,7 @@ impl Transcript {
         self.next = Some(page.next);
         while self.parts.len() > PARTS_MAX {
             self.parts.pop_front();
+            // The cursor moves along, so that dropped parts are read again when somebody scrolls there.
             self.first = self.parts.front().map(|part| part.sequence);
         }
     }
@@ -126,6 +129,7 @@ impl Transcript {
                 }
                 found.push_front(line.clone());
             }
+            // Only the part at the end of the view is cut there. Those above it are whole.
             line_end = usize::MAX;
             index = at.checked_sub(1);
         }
@@ -231,6 +235,7 @@ impl Transcript {
             TranscriptEnd::Newest => {
                 let last = self.parts.len().checked_sub(1)?;
                 let lines = self.part_lines(&self.parts[last], format).len();
+                // A part with nothing but an update has no lines, so the last line is in an earlier part.
                 if lines == 0 {
                     return self.line_before(last, 0, format);
                 }
@@ -269,6 +274,7 @@ impl Transcript {
         if let Some(lines) = cache.lines.get(&part.sequence) {
             return Rc::clone(lines);
         }
+        // All of them at once: a picture needs few parts, and those are made again at the next one.
         if cache.lines.len() >= CACHED_MAX {
             cache.lines.clear();
         }
@@ -331,6 +337,7 @@ fn is_folded(entry: &TranscriptRow, lines: usize, format: LineFormat) -> bool {
             | TranscriptRow::Thinking { .. }
             | TranscriptRow::ToolUse { .. }
     );
+    // One line more needs no more room than the line that would say that it is hidden.
     can_fold && !format.unfolded && lines > FOLDED_LINES + 1
 }
 

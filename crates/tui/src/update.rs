@@ -5,12 +5,15 @@ mod agents;
 mod answers;
 mod asks;
 mod chat;
+mod command_panels;
 mod commands;
 mod diff;
 mod feed;
+pub(crate) mod files;
 mod keys;
 mod lists;
 mod overlays;
+mod own_terminals;
 mod palette;
 mod replies;
 mod rules;
@@ -30,6 +33,7 @@ use crate::render::inbox_item::InboxItem;
 
 pub use asks::is_brief;
 pub use commands::why_not;
+pub use own_terminals::takes_keys as terminal_takes_keys;
 pub use palette::palette_entries;
 
 /// How often broken rule files and bypasses are asked for.
@@ -58,6 +62,10 @@ pub fn update(model: &mut Model, message: Message, now: Moment) -> Vec<Effect> {
         Message::Reply { tag, result } => replies::handle_reply(model, tag, result),
         Message::Edited(text) => overlays::handle_edited(model, text),
         Message::Settings(files) => settings::take(model, *files),
+        Message::CommandEnded { name, output, end } => {
+            command_panels::take_output(model, &name, &output, end)
+        }
+        Message::Notes(kept) => files::take_notes(model, kept),
         Message::Failed(text) => say(model, text),
     };
     asks::sync_guard(model);
@@ -68,6 +76,10 @@ pub fn update(model: &mut Model, message: Message, now: Moment) -> Vec<Effect> {
     effects.extend(feed::load_visible(model));
     effects.extend(rules::load_visible(model));
     effects.extend(terminals::load_visible(model));
+    effects.extend(command_panels::run_visible(model));
+    effects.extend(files::load_visible(model));
+    files::save_before_leaving(model, &mut effects);
+    effects.extend(own_terminals::load_visible(model));
     effects
 }
 
@@ -98,6 +110,9 @@ fn handle_focus(model: &mut Model, is_focused: bool) -> Vec<Effect> {
 fn handle_tick(model: &mut Model) -> Vec<Effect> {
     model.inbox.drop_old_notes(model.now.wall);
     let mut effects = terminals::refresh(model);
+    effects.extend(settings::show_proposed(model));
+    effects.extend(files::refresh(model));
+    effects.extend(own_terminals::refresh(model));
     let is_due = model.now.ms >= model.status_asked_at + STATUS_EVERY_MS;
     if is_due && model.host.is_up() {
         effects.push(ask_status(model));
@@ -115,6 +130,7 @@ fn ask_status(model: &mut Model) -> Effect {
 fn handle_drawn(model: &mut Model, report: DrawReport) -> Vec<Effect> {
     model.drawn = report;
     asks::record_drawn(model);
+    files::record_drawn(model);
     Vec::new()
 }
 
@@ -150,6 +166,7 @@ fn handle_connected(
 }
 
 fn handle_lost(model: &mut Model) -> Vec<Effect> {
+    own_terminals::drop_typed(model);
     if model.host.is_up() {
         model.host.link = HostLink::Lost {
             since: model.now.ms,

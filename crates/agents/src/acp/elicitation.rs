@@ -23,7 +23,7 @@ use crate::adapter::{
 
 /// A field of a form, by what an answer needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FormField {
+pub(super) struct ElicitationField {
     name: String,
     kind: FieldKind,
     /// What people are asked, and what fits as an answer.
@@ -137,12 +137,12 @@ pub(super) fn handle_request(
 }
 
 /// The fields of a form; nothing if one of them cannot be asked about.
-fn fields_of(params: &FormParams) -> Option<Vec<FormField>> {
+fn fields_of(params: &FormParams) -> Option<Vec<ElicitationField>> {
     let schema = &params.requested_schema;
     let asked = schema.properties.iter();
     let asked = asked.filter(|(name, _)| !schema.is_other(name));
     let mut fields = asked
-        .map(|(name, field)| FormField::read(name, field, schema))
+        .map(|(name, field)| ElicitationField::read(name, field, schema))
         .collect::<Option<Vec<_>>>()?;
     // A field that the form requires and does not have could never be sent.
     let mut required = schema.required.iter().flatten();
@@ -164,7 +164,7 @@ fn fields_of(params: &FormParams) -> Option<Vec<FormField>> {
 }
 
 /// Adds the name of the field to questions that have the same text, because answers are found by it.
-fn name_equal_questions(fields: &mut [FormField]) {
+fn name_equal_questions(fields: &mut [ElicitationField]) {
     let texts: Vec<String> = fields
         .iter()
         .map(|one| one.asked.question.clone())
@@ -254,7 +254,7 @@ fn limits_of(schema: &Value) -> AnswerLimits {
 }
 
 /// The form as the input of the tool with which Claude Code asks people.
-fn questions(message: &str, fields: &[FormField]) -> Value {
+fn questions(message: &str, fields: &[ElicitationField]) -> Value {
     let questions: Vec<&ChoiceQuestion> = fields.iter().map(|field| &field.asked).collect();
     json!({"message": message, "questions": questions})
 }
@@ -299,7 +299,7 @@ impl FieldKind {
     }
 }
 
-impl FormField {
+impl ElicitationField {
     fn read(name: &str, schema: &Value, form: &FormSchema) -> Option<Self> {
         let kind = FieldKind::of(schema)?;
         let choices = kind.choices(schema)?;
@@ -417,7 +417,7 @@ pub(super) fn answer(
     Ok(vec![written])
 }
 
-fn content_of(fields: &[FormField], input: &Json) -> Option<Map<String, Value>> {
+fn content_of(fields: &[ElicitationField], input: &Json) -> Option<Map<String, Value>> {
     let input = input.parse_unique_keys()?;
     let answers = input.get("answers")?.as_object()?;
     let mut content = Map::new();

@@ -49,6 +49,7 @@ pub(super) fn start(
         },
     });
     let bytes = envelope::request(SentRequest::Initialize.id(), METHODS.initialize, &params);
+    // Always under one id: the runner writes it once, however many hosts say it.
     Ok(vec![AgentWrite::own("start", 0, bytes)])
 }
 
@@ -198,20 +199,24 @@ fn given_servers(state: &mut AcpState) -> Vec<Value> {
 }
 
 fn given_server(name: &str, entry: &Value, has_http: bool) -> Option<Value> {
-    let pairs = |field: &str| -> Vec<Value> {
-        let pairs = entry.get(field).and_then(Value::as_object);
-        let pairs = pairs.into_iter().flatten();
-        pairs
-            .map(|(name, value)| json!({"name": name, "value": value}))
-            .collect()
-    };
     if let Some(command) = entry.get("command") {
         let args = entry.get("args").cloned().unwrap_or_else(|| json!([]));
-        return Some(json!({"name": name, "command": command, "args": args, "env": pairs("env")}));
+        let env = list_pairs(entry.get("env"));
+        return Some(json!({"name": name, "command": command, "args": args, "env": env}));
     }
     let is_http = entry.get("type").and_then(Value::as_str) == Some("http");
     let url = entry.get("url").filter(|_| is_http && has_http)?;
-    Some(json!({"type": "http", "name": name, "url": url, "headers": pairs("headers")}))
+    let headers = list_pairs(entry.get("headers"));
+    Some(json!({"type": "http", "name": name, "url": url, "headers": headers}))
+}
+
+/// What configuration files write as a map, as the list of names and values that ACP takes.
+fn list_pairs(map: Option<&Value>) -> Vec<Value> {
+    map.and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect()
 }
 
 fn open_session(state: &mut AcpState, output: &mut AdapterOutput, line: u64) {
@@ -338,6 +343,7 @@ pub(super) fn handle_session_response(
     };
     // The response to a load may be `null`.
     let opened: SessionInfo = serde_json::from_str(result.get()).unwrap_or_default();
+    // A session that was resumed keeps the id it is known by, whatever the response names.
     if state.session.is_none() {
         state.session = opened.session_id;
     }

@@ -9,7 +9,7 @@ use countersign_core::Json;
 use serde::{Deserialize, Serialize};
 
 use super::call::ToolCallTable;
-use super::elicitation::FormField;
+use super::elicitation::ElicitationField;
 use crate::adapter::{McpServer, RequestId, is_default};
 
 /// How far the connection is.
@@ -117,7 +117,7 @@ pub(super) enum PendingKind {
     },
     /// A form that people fill in.
     Form {
-        fields: Vec<FormField>,
+        fields: Vec<ElicitationField>,
     },
     Read,
     Write,

@@ -115,6 +115,7 @@ fn handle_started(state: &mut ClaudeState, output: &mut AdapterOutput, response:
     state.mode = response.word("current_permission_mode");
     output.events.push(AgentEvent::Ready(SessionReady {
         session: state.session.clone(),
+        // Claude Code keeps each session under the id it was started with.
         resumable: true,
         mode: state.mode.clone(),
         warnings: std::mem::take(&mut state.warnings),

@@ -18,14 +18,19 @@ pub(super) struct ClientAbilities {
 
 impl ClientAbilities {
     pub(super) fn read(params: &Value) -> Self {
-        let is_given = |pointer: &str| params.pointer(pointer).is_some_and(Value::is_object);
-        let is_true =
-            |pointer: &str| params.pointer(pointer).and_then(Value::as_bool) == Some(true);
         Self {
-            terminal: is_true("/clientCapabilities/terminal"),
-            read_files: is_true("/clientCapabilities/fs/readTextFile"),
-            forms: is_given("/clientCapabilities/elicitation/form"),
-            notices: is_given("/clientCapabilities/session/notices"),
+            terminal: is_true_at(params, "/clientCapabilities/terminal"),
+            read_files: is_true_at(params, "/clientCapabilities/fs/readTextFile"),
+            forms: is_object_at(params, "/clientCapabilities/elicitation/form"),
+            notices: is_object_at(params, "/clientCapabilities/session/notices"),
         }
     }
+}
+
+fn is_true_at(params: &Value, pointer: &str) -> bool {
+    params.pointer(pointer).and_then(Value::as_bool) == Some(true)
+}
+
+fn is_object_at(params: &Value, pointer: &str) -> bool {
+    params.pointer(pointer).is_some_and(Value::is_object)
 }

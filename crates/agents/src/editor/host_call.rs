@@ -4,7 +4,7 @@ use countersign_core::Json;
 use serde_json::{Value, json};
 
 use super::ask::AskAnswer;
-use super::session::OpenKind;
+use super::session::SessionOpenKind;
 use super::{EditorConnection, EditorOutput};
 use crate::acp::envelope;
 use crate::adapter::RequestId;
@@ -16,7 +16,7 @@ pub struct CallId(pub u64);
 
 /// What the host is to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum HostCall {
+pub enum EditorHostCall {
     /// Start an agent, or find the one that the editor was told to attach to.
     StartAgent {
         cwd: String,
@@ -153,7 +153,7 @@ impl EditorConnection {
     ) {
         match (pending, reply) {
             (PendingCall::NewSession { request }, Ok(HostReply::Started { session })) => {
-                self.follow(output, session, request, OpenKind::New);
+                self.follow(output, session, request, SessionOpenKind::New);
             }
             (PendingCall::List { request }, Ok(HostReply::Listed { sessions, next })) => {
                 output.result(&request, &listed(&sessions, next));
@@ -163,10 +163,13 @@ impl EditorConnection {
                 self.forget(output, &session);
                 output.result(&request, &json!({}));
             }
+            // A prompt that was taken is answered by the end of its turn, not by this reply.
             (PendingCall::Prompt { session, request }, Err(error)) => {
                 self.drop_prompt(&session, &request);
                 refuse(output, &request, &error);
             }
+            // The ask may be answered elsewhere still, and an editor has no answer to its own
+            // answer.
             (PendingCall::Answer { session, ask }, Err(error)) => {
                 self.note_on_ask(output, &session, &ask, &error.message);
             }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::host_call::{HostCall, HostCallError, PendingCall, refuse};
+use super::host_call::{EditorHostCall, HostCallError, PendingCall, refuse};
 use super::session::{
-    AgentPhase, EditorSession, OpenKind, SessionChoices, SessionEvent, SessionFact, SessionOpening,
-    SessionOption, SessionSnapshot,
+    AgentPhase, EditorSession, SessionChoices, SessionEvent, SessionFact, SessionOpenKind,
+    SessionOpening, SessionOption, SessionSnapshot,
 };
 use super::{EditorConnection, EditorOutput, updates};
 use crate::acp::envelope;
@@ -18,7 +18,7 @@ impl EditorConnection {
         output: &mut EditorOutput,
         session: String,
         request: RequestId,
-        kind: OpenKind,
+        kind: SessionOpenKind,
     ) {
         let opening = SessionOpening {
             request,
@@ -33,8 +33,8 @@ impl EditorConnection {
         // Loaded again in the same process, a session begins anew: its open requests are withdrawn.
         self.forget(output, &session);
         self.sessions.insert(session.clone(), opened);
-        let replay = kind == OpenKind::Load;
-        let call = HostCall::Follow {
+        let replay = kind == SessionOpenKind::Load;
+        let call = EditorHostCall::Follow {
             session,
             replay,
             terminals: self.shows_terminals(),
@@ -53,6 +53,7 @@ impl EditorConnection {
             output.error(&opening.request, envelope::REQUEST_CANCELLED, message);
         }
         for prompt in &closed.prompts {
+            // The turn may go on with the agent; only this editor does not hear of its end.
             output.result(&prompt.request, &json!({"stopReason": "cancelled"}));
         }
         let asked = closed.asks.values().filter_map(|open| open.request);
@@ -60,7 +61,7 @@ impl EditorConnection {
         for request in asked.chain(questions.filter_map(|open| open.request)) {
             self.cancel_request(output, request);
         }
-        let call = HostCall::Unfollow {
+        let call = EditorHostCall::Unfollow {
             session: session.to_owned(),
         };
         self.call(output, call, PendingCall::Unanswered);
@@ -88,7 +89,7 @@ impl EditorConnection {
         let Some(opening) = self.find_opening(session) else {
             return;
         };
-        let is_new = opening.kind == OpenKind::New;
+        let is_new = opening.kind == SessionOpenKind::New;
         let phase = snapshot.phase.clone();
         opening.snapshot = Some(snapshot);
         match phase {
@@ -110,9 +111,11 @@ impl EditorConnection {
             SessionEvent::Exited { message } => self.fail_start(output, session, &message),
             SessionEvent::ChoicesChanged(choices) => {
                 if let Some(snapshot) = &mut opening.snapshot {
+                    // Into the snapshot, because the answer to the request carries the choices.
                     snapshot.choices = *choices;
                 }
             }
+            // Updates have to follow the answer to the request, which is what opens the session.
             event => opening.held.push(event),
         }
     }
@@ -136,6 +139,7 @@ impl EditorConnection {
         if let Some(opening) = failed.opening.take() {
             refuse(output, &opening.request, error);
         }
+        // Before `forget`, which would tell the editor that they were cancelled.
         for prompt in std::mem::take(&mut failed.prompts) {
             refuse(output, &prompt.request, error);
         }
@@ -150,11 +154,13 @@ impl EditorConnection {
             return;
         };
         let snapshot = opening.snapshot.unwrap_or_default();
+        // The opening is over before anything is sent: what follows is applied and no longer held.
         opened.choices = snapshot.choices;
         let mut result = choices(&opened.choices);
-        if opening.kind == OpenKind::New {
+        if opening.kind == SessionOpenKind::New {
             result["sessionId"] = json!(session);
         }
+        // First of all: of a new session the editor learns the id only by this answer.
         output.result(&opening.request, &result);
         if let Some(title) = &snapshot.title {
             output.update(session, &updates::title(title));
@@ -168,6 +174,7 @@ impl EditorConnection {
         for question in snapshot.questions {
             self.open_question(output, session, question);
         }
+        // Last: they came after the snapshot, and may end an ask that it has open.
         for event in opening.held {
             self.apply_event(output, session, event);
         }

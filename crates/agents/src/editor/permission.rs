@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ask::{AskAnswer, AskGuard, AskOutcome, EditorAsk, EditorDiff};
-use super::host_call::{HostCall, PendingCall};
+use super::host_call::{EditorHostCall, PendingCall};
 use super::settings::{AutomaticAllows, EditorAnswers};
 use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, notes, updates};
 use crate::acp::envelope::AcpError;
@@ -51,6 +51,7 @@ impl EditorConnection {
         let Some(opened) = self.sessions.get_mut(session) else {
             return;
         };
+        // It is in the snapshot and among the events that came while the session was opened.
         if opened.asks.contains_key(&ask.id) {
             return;
         }
@@ -100,6 +101,7 @@ impl EditorConnection {
         outcome: Result<&RawValue, AcpError>,
         considered: ConsideredMs,
     ) {
+        // Answered, so there is nothing to withdraw when the ask ends.
         self.set_request(session, ask, None);
         let opened = self.sessions.get(session);
         let Some(open) = opened.and_then(|opened| opened.asks.get(ask)) else {
@@ -110,6 +112,8 @@ impl EditorConnection {
             Err(why) => return self.note_on_ask(output, session, ask, &why),
         };
         let Some(option) = open.offered.iter().find(|option| option.id == chosen) else {
+            // An allow that was withheld (a guarded ask, `answers`) is not among the options of the
+            // request, and an editor that names it all the same gets nothing by that.
             let why = "the editor chose something that was not offered";
             return self.note_on_ask(output, session, ask, why);
         };
@@ -129,7 +133,7 @@ impl EditorConnection {
         session: &str,
         about: &str,
     ) -> &'static str {
-        let record = HostCall::Record {
+        let record = EditorHostCall::Record {
             session: session.to_owned(),
             message: format!("{about}: {AUTOMATIC_REFUSED}"),
         };
@@ -146,13 +150,14 @@ impl EditorConnection {
         answer: AskAnswer,
         considered: ConsideredMs,
     ) {
+        // A denial counts however soon it comes: it lets nothing through.
         if answer != AskAnswer::Deny && self.refuses(considered) {
             let why = self.record_automatic(output, session, ask);
             self.note_on_ask(output, session, ask, why);
             // Not every editor shows what is on a call that has not ended.
             return self.tell(output, session, why);
         }
-        let call = HostCall::AnswerAsk {
+        let call = EditorHostCall::AnswerAsk {
             ask: ask.to_owned(),
             answer,
             considered_ms: considered.0,

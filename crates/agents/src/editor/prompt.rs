@@ -3,7 +3,7 @@
 use agent_client_protocol_schema::v1::{ContentBlock, EmbeddedResourceResource};
 use serde_json::{Value, json};
 
-use super::host_call::{HostCall, PendingCall};
+use super::host_call::{EditorHostCall, PendingCall};
 use super::{EditorConnection, EditorOutput, notes};
 use crate::acp::envelope;
 use crate::adapter::RequestId;
@@ -40,7 +40,7 @@ impl EditorConnection {
             turn: None,
             is_cancelled: false,
         });
-        let call = HostCall::SendMessage {
+        let call = EditorHostCall::SendMessage {
             session: session.clone(),
             text,
         };
@@ -61,7 +61,7 @@ impl EditorConnection {
 
     fn interrupt(&mut self, output: &mut EditorOutput, session: &str) {
         let session = session.to_owned();
-        let call = HostCall::Interrupt { session };
+        let call = EditorHostCall::Interrupt { session };
         self.call(output, call, PendingCall::Unanswered);
     }
 
@@ -87,12 +87,15 @@ impl EditorConnection {
         let opened = self.sessions.get_mut(session);
         let found = opened.and_then(|opened| {
             let mut prompts = opened.prompts.iter_mut();
+            // By its text, because the transcript does not carry the number of the message. Of two
+            // equal prompts it does not matter which is taken first.
             prompts.find(|prompt| prompt.turn.is_none() && prompt.text == text)
         });
         let Some(prompt) = found else {
             return false;
         };
         prompt.turn = Some(turn);
+        // It was cancelled while it waited in the queue: only now is there a turn to end.
         if prompt.is_cancelled {
             self.interrupt(output, session);
         }

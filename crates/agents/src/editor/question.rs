@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::ask::{AskAnswer, EditorAsk, EditorQuestion, FieldForm, FormField};
-use super::host_call::{HostCall, PendingCall};
+use super::host_call::{EditorHostCall, PendingCall};
 use super::settings::EditorAnswers;
 use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, notes};
 use crate::acp::envelope::AcpError;
@@ -95,7 +95,7 @@ impl EditorConnection {
         let why = match text.filter(|text| !text.is_empty()) {
             Some(_) if self.refuses(considered) => self.record_automatic(output, session, question),
             Some(text) => {
-                let call = HostCall::AnswerQuestion {
+                let call = EditorHostCall::AnswerQuestion {
                     question: question.to_owned(),
                     text: text.to_owned(),
                     considered_ms: considered.0,
@@ -172,6 +172,8 @@ impl EditorConnection {
                 };
                 self.answer_ask(output, session, ask, answer, considered);
             }
+            // Here it is a decision: the ask is denied. What is merely closed stays open for
+            // others.
             FormResult::Declined => {
                 self.answer_ask(output, session, ask, AskAnswer::Deny, considered);
             }
@@ -205,6 +207,7 @@ fn field_answer(content: &Map<String, Value>, number: usize) -> Vec<String> {
             let texts = texts.iter().filter_map(Value::as_str);
             texts.map(str::to_owned).collect()
         }
+        // The host takes answers as texts, and judges by its own question whether one fits.
         Some(Value::Number(number)) => vec![number.to_string()],
         Some(Value::Bool(yes)) => vec![yes.to_string()],
         _ => Vec::new(),

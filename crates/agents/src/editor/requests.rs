@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::ClientAbilities;
-use super::host_call::{HostCall, HostCallError, PendingCall, refuse};
-use super::session::{EditorSession, OpenKind};
+use super::host_call::{EditorHostCall, HostCallError, PendingCall, refuse};
+use super::session::{EditorSession, SessionOpenKind};
 use super::{AskedRequest, ConsideredMs, EditorConnection, EditorOutput, EditorTerminals, open};
 use crate::acp::envelope::{self, AcpError};
 use crate::adapter::RequestId;
@@ -31,7 +31,7 @@ struct SessionParams {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ListParams {
+struct ListSessionsParams {
     cwd: Option<String>,
     cursor: Option<String>,
 }
@@ -75,13 +75,14 @@ impl EditorConnection {
     ) {
         match method {
             _ if method == METHODS.initialize => self.initialize(output, &id, params),
+            // Nothing to do: who the editor's user is, the host knows from the process.
             _ if method == METHODS.authenticate => output.result(&id, &json!({})),
             _ if method == METHODS.session_new => self.new_session(output, id, params),
             _ if method == METHODS.session_load => {
-                self.open_session(output, id, params, OpenKind::Load);
+                self.open_session(output, id, params, SessionOpenKind::Load);
             }
             _ if method == METHODS.session_resume => {
-                self.open_session(output, id, params, OpenKind::Resume);
+                self.open_session(output, id, params, SessionOpenKind::Resume);
             }
             _ if method == METHODS.session_list => self.list_sessions(output, id, params),
             _ if method == METHODS.session_prompt => self.prompt(output, id, params),
@@ -156,6 +157,7 @@ impl EditorConnection {
             "protocolVersion": 1,
             "agentCapabilities": {
                 "loadSession": true,
+                // What is false here is named in a message instead of passed on (`prompt.rs`).
                 "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
                 "mcpCapabilities": {"http": true, "sse": false},
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
@@ -181,7 +183,7 @@ impl EditorConnection {
             let message = "`terminals = \"editor\"` is set, and this editor has no terminals";
             return output.error(&id, envelope::INTERNAL_ERROR, message);
         }
-        let call = HostCall::StartAgent {
+        let call = EditorHostCall::StartAgent {
             cwd: params.cwd,
             mcp_servers: mcp_servers(&params.mcp_servers),
         };
@@ -202,7 +204,7 @@ impl EditorConnection {
         output: &mut EditorOutput,
         id: RequestId,
         params: Option<&RawValue>,
-        kind: OpenKind,
+        kind: SessionOpenKind,
     ) {
         let Some(params) = parse::<SessionParams>(output, &id, params) else {
             return;
@@ -220,12 +222,12 @@ impl EditorConnection {
     ) {
         // Without parameters it is a list of everything.
         let params = match params {
-            None => Some(ListParams::default()),
+            None => Some(ListSessionsParams::default()),
             Some(_) => parse(output, &id, params),
         };
-        if let Some(ListParams { cwd, cursor }) = params {
+        if let Some(ListSessionsParams { cwd, cursor }) = params {
             let after = cursor;
-            let call = HostCall::ListAgents { cwd, after };
+            let call = EditorHostCall::ListAgents { cwd, after };
             self.call(output, call, PendingCall::List { request: id });
         }
     }
@@ -259,7 +261,7 @@ impl EditorConnection {
             ("mode", Value::String(mode)) => ChosenOption::Mode(mode),
             ("model", Value::String(model)) => ChosenOption::Model(model),
             _ => {
-                let message = "there is no such option, or not with such a value";
+                let message = "no such option, or it does not take this value";
                 return output.error(&id, envelope::INVALID_PARAMS, message);
             }
         };
@@ -289,7 +291,7 @@ impl EditorConnection {
             ChosenOption::Mode(mode) => (Some(mode), None),
             ChosenOption::Model(model) => (None, Some(model)),
         };
-        let call = HostCall::Configure {
+        let call = EditorHostCall::Configure {
             session,
             mode,
             model,
@@ -306,7 +308,7 @@ impl EditorConnection {
 
     fn delete(&mut self, output: &mut EditorOutput, id: RequestId, params: Option<&RawValue>) {
         if let Some(SessionParams { session_id }) = parse(output, &id, params) {
-            let call = HostCall::Archive {
+            let call = EditorHostCall::Archive {
                 session: session_id.clone(),
             };
             let pending = PendingCall::Delete {

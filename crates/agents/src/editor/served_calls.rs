@@ -11,7 +11,7 @@ use countersign_core::{TextLayout, visible};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::host_call::{HostCall, PendingCall};
+use super::host_call::{EditorHostCall, PendingCall};
 use super::{AskedRequest, EditorConnection, EditorOutput};
 use crate::acp::envelope::{AcpError, truncate_noise};
 use crate::adapter::ProcessExit;
@@ -155,6 +155,7 @@ impl EditorConnection {
             }
             None => {}
         }
+        // Before it is asked for: a second call for the same key waits for this one's terminal.
         self.started.add(session, key, call);
         let env: Vec<Value> = env
             .iter()
@@ -212,7 +213,7 @@ impl EditorConnection {
         call: u64,
         reply: Result<EditorReply, EditorCallError>,
     ) {
-        let answer = HostCall::AnswerEditorCall {
+        let answer = EditorHostCall::AnswerEditorCall {
             session: session.to_owned(),
             call,
             reply,
@@ -266,32 +267,39 @@ fn read_reply(
 ) -> Result<EditorReply, EditorCallError> {
     let result = outcome.map_err(|error| refused(&truncate_noise(&error.message)))?;
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
-    let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);
     let reply = match kind {
         ServedKind::Create { .. } => {
-            text("terminalId").map(|terminal| EditorReply::Terminal { terminal })
+            text_field(&result, "terminalId").map(|terminal| EditorReply::Terminal { terminal })
         }
-        ServedKind::Output { .. } => text("output").map(|text| EditorReply::Output {
-            text,
-            truncated: result["truncated"].as_bool().unwrap_or(true),
-            exit: result
-                .get("exitStatus")
-                .filter(|exit| !exit.is_null())
-                .map(read_exit),
-        }),
+        ServedKind::Output { .. } => {
+            text_field(&result, "output").map(|text| EditorReply::Output {
+                text,
+                // Without the field nobody knows, and people must not take a part for the whole.
+                truncated: result["truncated"].as_bool().unwrap_or(true),
+                exit: result
+                    .get("exitStatus")
+                    .filter(|exit| !exit.is_null())
+                    .map(read_exit),
+            })
+        }
         ServedKind::Wait { .. } => Some(EditorReply::Exited {
             exit: read_exit(&result),
         }),
         ServedKind::Command => Some(EditorReply::Done),
-        ServedKind::Read => text("content").map(|text| EditorReply::Text { text }),
+        ServedKind::Read => text_field(&result, "content").map(|text| EditorReply::Text { text }),
     };
     reply.ok_or_else(|| refused("its answer does not fit the protocol"))
+}
+
+fn text_field(result: &Value, name: &str) -> Option<String> {
+    result.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
 /// A code that is out of range, or none at all, is -1. A signal is given as it is.
 fn read_exit(exit: &Value) -> ProcessExit {
     let signal = exit.get("signal").and_then(Value::as_str);
     let code = match exit.get("exitCode") {
+        // Neither a code nor a signal is no success: `-1` stands for an end that is not understood.
         Some(Value::Null) | None if signal.is_some() => None,
         Some(code) => code
             .as_i64()

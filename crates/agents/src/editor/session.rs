@@ -132,7 +132,7 @@ pub enum SessionEvent {
 
 /// Which request opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenKind {
+pub(super) enum SessionOpenKind {
     New,
     Load,
     Resume,
@@ -142,7 +142,7 @@ pub(super) enum OpenKind {
 #[derive(Debug)]
 pub(super) struct SessionOpening {
     pub(super) request: RequestId,
-    pub(super) kind: OpenKind,
+    pub(super) kind: SessionOpenKind,
     /// What it is opened with, once that is known.
     pub(super) snapshot: Option<Box<SessionSnapshot>>,
     /// What came since, for afterwards.

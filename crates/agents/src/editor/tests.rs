@@ -22,7 +22,7 @@ struct Desk {
 /// What came of one input.
 struct Said {
     lines: Vec<Value>,
-    calls: Vec<HostCall>,
+    calls: Vec<EditorHostCall>,
     ids: Vec<CallId>,
 }
 
@@ -171,7 +171,7 @@ fn options(said: &Said) -> Vec<(String, String)> {
 
 fn answers(said: &Said) -> Vec<AskAnswer> {
     let calls = said.calls.iter().filter_map(|call| match call {
-        HostCall::AnswerAsk { answer, .. } => Some(answer.clone()),
+        EditorHostCall::AnswerAsk { answer, .. } => Some(answer.clone()),
         _ => None,
     });
     calls.collect()
@@ -273,7 +273,7 @@ fn an_automatic_allow_is_recorded_and_not_taken() {
     let (_, request) = desk.ask(ask());
     desk.now_ms += EDITOR_AUTOMATIC_MS - 1;
     let said = desk.choose(request, "allow-once");
-    let [HostCall::Record { session, message }] = said.calls.as_slice() else {
+    let [EditorHostCall::Record { session, message }] = said.calls.as_slice() else {
         panic!("{:?}", said.calls);
     };
     assert_eq!(session, "s");
@@ -435,7 +435,7 @@ fn a_prompt_is_answered_when_its_turn_ends() {
         let said = desk.prompt("go");
         let text = "go".to_owned();
         let session = "s".to_owned();
-        assert_eq!(said.calls, [HostCall::SendMessage { session, text }]);
+        assert_eq!(said.calls, [EditorHostCall::SendMessage { session, text }]);
         // Somebody else's turn ends first.
         let other = SessionEvent::TurnEnded {
             turn: 3,
@@ -457,7 +457,10 @@ fn a_prompt_is_answered_when_its_turn_ends() {
         if cancel {
             let cancel = json!({"method": "session/cancel", "params": {"sessionId": "s"}});
             let session = "s".to_owned();
-            assert_eq!(desk.hear(&cancel).calls, [HostCall::Interrupt { session }]);
+            assert_eq!(
+                desk.hear(&cancel).calls,
+                [EditorHostCall::Interrupt { session }]
+            );
         }
         let ended = SessionEvent::TurnEnded {
             turn: 4,
@@ -485,7 +488,7 @@ fn a_prompt_that_was_cancelled_before_its_turn_is_interrupted_when_it_begins() {
         entries: vec![user],
     });
     let session = "s".to_owned();
-    assert_eq!(said.calls, [HostCall::Interrupt { session }]);
+    assert_eq!(said.calls, [EditorHostCall::Interrupt { session }]);
 }
 
 #[test]
@@ -649,7 +652,7 @@ fn modes_models_and_commands_are_offered_and_chosen() {
     let session = "s".to_owned();
     assert_eq!(
         said.calls,
-        [HostCall::Follow {
+        [EditorHostCall::Follow {
             serves: crate::EditorAbilities::default(),
             session,
             replay: true,
@@ -672,7 +675,7 @@ fn modes_models_and_commands_are_offered_and_chosen() {
     let set = json!({"sessionId": "s", "configId": "model", "value": "big"});
     let set = json!({"id": 2, "method": "session/set_config_option", "params": set});
     let said = desk.hear(&set);
-    let expected = HostCall::Configure {
+    let expected = EditorHostCall::Configure {
         session: "s".into(),
         mode: None,
         model: Some("big".into()),
@@ -769,7 +772,7 @@ fn a_closed_session_withdraws_what_it_asked_and_answers_what_waits() {
     let close = json!({"id": 9, "method": "session/close", "params": {"sessionId": "s"}});
     let said = desk.hear(&close);
     let session = "s".to_owned();
-    assert_eq!(said.calls, [HostCall::Unfollow { session }]);
+    assert_eq!(said.calls, [EditorHostCall::Unfollow { session }]);
     assert_eq!(said.lines[0]["result"]["stopReason"], "cancelled");
     assert_eq!(said.lines[1]["method"], "$/cancel_request");
     assert_eq!(said.lines[2]["id"], 9);
@@ -790,7 +793,7 @@ fn a_question_is_a_form_where_the_editor_has_forms() {
     desk.now_ms += EDITOR_AUTOMATIC_MS;
     let accepted = json!({"action": "accept", "content": {"answer": "the second"}});
     let said = desk.hear(&json!({"id": request, "result": accepted}));
-    let expected = HostCall::AnswerQuestion {
+    let expected = EditorHostCall::AnswerQuestion {
         question: "question-1".into(),
         text: "the second".into(),
         considered_ms: Some(EDITOR_AUTOMATIC_MS),
@@ -865,7 +868,7 @@ fn a_form_that_the_editor_fills_in_by_itself_is_recorded_and_not_taken() {
         desk.hear(&json!({"id": request, "result": response}))
     };
     let said = soon(EditorSettings::default(), filled_in());
-    let record = HostCall::Record {
+    let record = EditorHostCall::Record {
         session: "s".into(),
         message: "approval-1: an automatic answer of the editor was not taken \
                   (`[editor] automatic = \"allow\"` in config.toml would take it)"
@@ -903,7 +906,7 @@ fn a_question_that_the_editor_answers_by_itself_stays_open() {
         let request = desk.open_form(SessionEvent::QuestionOpened(question.clone()));
         let said = desk.hear(&json!({"id": request, "result": response}));
         let mut calls = said.calls.iter();
-        let recorded = calls.any(|call| matches!(call, HostCall::Record { .. }));
+        let recorded = calls.any(|call| matches!(call, EditorHostCall::Record { .. }));
         assert_eq!(
             (recorded, said.calls.len()),
             (is_recorded, usize::from(is_recorded))

@@ -58,6 +58,7 @@ impl ToolCalls {
     fn find(&mut self, agent_id: &str) -> Option<&mut ShownCall> {
         let mut newest = self.calls.iter_mut().rev();
         let found = newest.find(|call| call.agent_id == agent_id);
+        // A call that is over keeps its place, and an agent that uses its id again begins another.
         found.filter(|call| !call.is_over)
     }
 

@@ -158,6 +158,7 @@ impl EditorConnection {
         if mode.is_none() && model.is_none() {
             return;
         }
+        // A report names only what changed; the rest stays as it was.
         let mut choices = opened.choices.clone();
         choices.mode = mode.or(choices.mode);
         choices.model = model.or(choices.model);
@@ -231,6 +232,7 @@ fn plan_update(plan: &AgentPlan) -> Value {
 }
 
 fn usage_update(usage: TokenUsage) -> Option<Value> {
+    // Both are required there, and not every agent reports both.
     let (used, size) = (usage.context_used?, usage.context_size?);
     let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
     if let Some(micro) = usage.cost_micro_usd {
@@ -247,6 +249,7 @@ pub(super) fn status_word(status: ToolStatus) -> &'static str {
         ToolStatus::Pending => "pending",
         ToolStatus::InProgress => "in_progress",
         ToolStatus::Completed => "completed",
+        // The protocol has no word for it, and an editor would show `completed` as a success.
         ToolStatus::Failed | ToolStatus::Unknown => "failed",
     }
 }

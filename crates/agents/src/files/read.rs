@@ -75,7 +75,7 @@ pub fn read_text(
     Ok(lines.collect())
 }
 
-fn cannot_read(path: &Path, source: io::Error) -> FileError {
+pub(super) fn cannot_read(path: &Path, source: io::Error) -> FileError {
     FileError::Failed {
         what: "read",
         path: path.into(),

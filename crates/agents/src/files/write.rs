@@ -20,6 +20,11 @@ use super::path_handle::{PathHandle, find_real_path};
 use super::read::check_size;
 use super::{FileError, FileRoots};
 
+mod conditional;
+
+pub use conditional::{ExpectedFile, RewrittenFile};
+pub(super) use conditional::{content_digest, write_if_expected};
+
 /// A file that may be written, and that may not be there yet.
 #[derive(Debug)]
 pub struct WriteTarget {
@@ -158,6 +163,7 @@ pub fn write_text(target: &WriteTarget, content: &str) -> Result<(), FileError> 
 }
 
 fn replace(target: &WriteTarget, content: &str) -> io::Result<()> {
+    // Opened again, because the handle that was judged only names the folder and cannot be flushed.
     let mut folder = open_folder(&target.folder, OsStr::new("."))?;
     for name in &target.missing {
         folder = enter_new(&folder, name)?;
@@ -214,6 +220,7 @@ fn keep_rights(file: &File, earlier: &Stat) -> io::Result<()> {
 }
 
 fn draft_name() -> io::Result<String> {
+    // Random, so that two writers in the same folder do not use the same draft.
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(format!(".countersign-{:016x}", u64::from_ne_bytes(bytes)))

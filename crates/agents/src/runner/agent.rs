@@ -58,7 +58,9 @@ impl LaunchedAgent {
         // Ours of the child's end: while it is open, nobody hears that the child did not send anything.
         spec.network = None;
         let network = SharedNetwork::default();
-        let domains = spec.confinement.as_ref().map(|plan| plan.domains.clone());
+        let plan = spec.confinement.as_ref();
+        let domains = plan.map(|plan| plan.domains.clone());
+        let local_ports = plan.map(|plan| plan.local_ports.clone());
         let agent = Arc::new(Self {
             child,
             shells: LocalShells::new(runner.tree.clone(), spec.env).confined_by(
@@ -81,6 +83,7 @@ impl LaunchedAgent {
             let proxy = NetworkProxy {
                 runner: runner.clone(),
                 domains: domains.unwrap_or_default(),
+                local_ports: local_ports.unwrap_or_default(),
                 hold,
                 network,
             };

@@ -142,6 +142,7 @@ impl OutputBacklog {
         let taken = self.spill.append(self.spill_end(), &self.unplaced);
         self.unplaced.drain(..taken);
         if self.unplaced.is_empty() {
+            // Gives its memory back: on a full disk it has held more than a runner should.
             self.unplaced = Vec::new();
         }
     }

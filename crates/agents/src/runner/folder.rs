@@ -22,7 +22,12 @@ use crate::tree::{ContainmentMethod, TreeRecord};
 
 /// Makes the folder with the record in it.
 pub(super) fn create(record: &RunnerRecord) -> io::Result<()> {
-    let folder = &record.folder;
+    create_private(&record.folder)?;
+    write(&record.folder, RECORD_FILE, record)
+}
+
+/// Makes a folder that is for its user only, and refuses one that is not.
+pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -36,7 +41,7 @@ pub(super) fn create(record: &RunnerRecord) -> io::Result<()> {
             "it is there already and others may reach it",
         ));
     }
-    write(folder, RECORD_FILE, record)
+    Ok(())
 }
 
 /// Notes which process it is, for whoever has no record of it but this folder.
@@ -198,7 +203,7 @@ fn list_sockets(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Not flushed to the disk: after a loss of power there is no runner either.
-fn write(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     // Renamed when it is whole: another host may be reading the folder at any moment.
     let half = temporary(folder, name);
     let mut options = OpenOptions::new();
@@ -231,7 +236,7 @@ pub(super) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+pub(crate) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
     let file = open_regular(&folder.join(name)).ok()?;
     let mut bytes = Vec::new();
     file.take(limits::RUNNER_RECORD_BYTES_MAX)

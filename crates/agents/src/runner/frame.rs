@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const LENGTH: usize = size_of::<u32>();
 
 /// Writes one frame and flushes it. Given up half way, the link is of no more use.
-pub(super) async fn write_frame(
+pub(crate) async fn write_frame(
     out: &mut (impl AsyncWrite + Unpin),
     head: &impl Serialize,
     body: &[u8],
@@ -38,7 +38,7 @@ pub(super) fn encode(head: &impl Serialize, body: &[u8]) -> io::Result<Vec<u8>> 
 
 /// Reads one frame: its head and its body. Nothing at all if the link ended between two frames; an
 /// end within one is an error. Given up half way, the link is of no more use.
-pub(super) async fn read_frame<T: DeserializeOwned>(
+pub(crate) async fn read_frame<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<(T, Vec<u8>)>> {
     // Only before the first byte of a frame is the end of the link a clean end.

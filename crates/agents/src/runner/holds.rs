@@ -130,6 +130,7 @@ impl HeldRequests {
         let (waiter, answer) = oneshot::channel();
         let mut open = self.open.values_mut();
         if let Some(held) = open.find(|held| held.target.is_same(target)) {
+            // A program that tries again and again leaves a closed waiter behind each time.
             held.waiters.retain(|waiter| !waiter.is_closed());
             held.waiters.push(waiter);
             return HoldStart::Wait(answer, None);
@@ -149,6 +150,7 @@ impl HeldRequests {
     /// What a host says about a hold. False if it is not known, so that nothing came of it.
     pub(super) fn release(&mut self, hold: u64, allow: bool) -> bool {
         let Some(held) = self.open.remove(&hold) else {
+            // A host that lost its link does not know whether its answer arrived, and repeats it.
             return self.answered.contains(&(hold, allow));
         };
         keep_newest(&mut self.answered, (hold, allow), HOLD_ANSWERS_KEPT);
@@ -156,6 +158,8 @@ impl HeldRequests {
         for waiter in held.waiters {
             told += usize::from(waiter.send(allow).is_ok());
         }
+        // The program gave up waiting and gets the answer when it tries again. A denial is not
+        // kept: the next try is a new question.
         if allow && told == 0 {
             keep_newest(&mut self.passes, held.target, HOLD_PASSES_MAX);
         }

@@ -169,6 +169,8 @@ impl Runner {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.state();
         let patience = match state.launched {
+            // No agent would be lost, and the host that started the runner did not get as far as
+            // its launch.
             None => limits::RUNNER_LAUNCH_MS.min(self.record.patience_ms),
             Some(_) => self.record.patience_ms,
         };

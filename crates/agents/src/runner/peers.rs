@@ -13,6 +13,19 @@ const ANCESTORS_MAX: usize = 4_096;
 
 /// Says why the peer of a connection is refused.
 pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
+    check_ancestors(find_peer(stream)?, is_agents)
+}
+
+/// As [`check`], for a runner of a person's own terminal: what descends from that is no agent.
+pub(crate) fn check_own(stream: &UnixStream) -> Result<u32, String> {
+    let pid = find_peer(stream)?;
+    check_ancestors(pid, |pid| {
+        !marks_of(pid).is_empty() || find_folder(pid).is_some()
+    })?;
+    Ok(pid)
+}
+
+fn find_peer(stream: &UnixStream) -> Result<u32, String> {
     let peer = stream
         .peer_cred()
         .map_err(|error| format!("the system does not say who calls: {error}"))?;
@@ -20,13 +33,11 @@ pub(super) fn check(stream: &UnixStream) -> Result<(), String> {
         return Err("another user is not served".to_owned());
     }
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-    match pid.filter(|pid| *pid > 0) {
-        Some(pid) => check_ancestors(pid),
-        None => Err("the system does not say which process calls".to_owned()),
-    }
+    pid.filter(|pid| *pid > 0)
+        .ok_or_else(|| "the system does not say which process calls".to_owned())
 }
 
-fn check_ancestors(peer: u32) -> Result<(), String> {
+fn check_ancestors(peer: u32, is_agents: impl Fn(u32) -> bool) -> Result<(), String> {
     // Marks are inherited, but a process can clear its environment; its ancestors still show what it is.
     let mut pid = peer;
     for _ in 0..ANCESTORS_MAX {

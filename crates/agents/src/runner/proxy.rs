@@ -40,6 +40,8 @@ pub(super) struct NetworkProxy {
     pub(super) runner: Arc<Runner>,
     /// Names that need no ask.
     pub(super) domains: Vec<String>,
+    /// Ports of this machine that need none either.
+    pub(super) local_ports: Vec<u16>,
     /// How long a connection waits for a word.
     pub(super) hold: Duration,
     pub(super) network: SharedNetwork,
@@ -50,31 +52,58 @@ impl NetworkProxy {
     pub(super) async fn run(self, from: OwnedFd, gone: CancellationToken) {
         let wait = Duration::from_millis(RUNNER_LAUNCH_MS);
         let received = tokio::select! {
-            received = timeout(wait, receive_once(from, receive_network)) => received,
+            received = timeout(wait, receive_once(from, |from| receive_network(from, self.local_ports.len()))) => received,
             () = gone.cancelled() => return,
         };
-        let listener = received
+        let listeners = received
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .and_then(|made| self.take(made));
-        let listener = match listener {
-            Ok(listener) => listener,
+        let listeners = match listeners {
+            Ok(listeners) => listeners,
             // Its programs have no network at all then.
             Err(error) => return tracing::warn!(%error, "the network of a sandbox was not made"),
         };
-        gone.run_until_cancelled(Arc::new(self).accept(listener, gone.clone()))
-            .await;
-    }
-
-    fn take(&self, made: AgentNetwork) -> io::Result<TcpListener> {
-        made.listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(made.listener)?;
-        // Set once: there is one listener for each agent.
-        drop(self.network.set(made.namespaces));
-        Ok(listener)
-    }
-
-    async fn accept(self: Arc<Self>, listener: TcpListener, gone: CancellationToken) {
+        let proxy = Arc::new(self);
         let room = Arc::new(Semaphore::new(NETWORK_CONNECTIONS_MAX));
+        let accepting = listeners.into_iter().map(|(listener, leads_to)| {
+            let accepted = proxy
+                .clone()
+                .accept(listener, leads_to, room.clone(), gone.clone());
+            proxy
+                .runner
+                .tree
+                .tasks()
+                .spawn(gone.clone().run_until_cancelled_owned(accepted))
+        });
+        for accepted in accepting.collect::<Vec<_>>() {
+            drop(accepted.await);
+        }
+    }
+
+    fn take(&self, made: AgentNetwork) -> io::Result<Vec<(TcpListener, ListenerTarget)>> {
+        let ports = self
+            .local_ports
+            .iter()
+            .map(|port| ListenerTarget::Local(*port));
+        let targets = [ListenerTarget::Wanted].into_iter().chain(ports);
+        let listeners = [made.listener].into_iter().chain(made.local).zip(targets);
+        let listeners = listeners.map(|(listener, target)| {
+            listener.set_nonblocking(true)?;
+            Ok((TcpListener::from_std(listener)?, target))
+        });
+        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+        // Set once: an agent has one network.
+        drop(self.network.set(made.namespaces));
+        Ok(listeners)
+    }
+
+    async fn accept(
+        self: Arc<Self>,
+        listener: TcpListener,
+        leads_to: ListenerTarget,
+        room: Arc<Semaphore>,
+        gone: CancellationToken,
+    ) {
         loop {
             // Without room new connections wait in the queue of the kernel.
             let Ok(turn) = room.clone().acquire_owned().await else {
@@ -87,7 +116,9 @@ impl NetworkProxy {
             };
             let (proxy, gone) = (self.clone(), gone.clone());
             self.runner.tree.tasks().spawn(async move {
-                let served = gone.run_until_cancelled(proxy.serve(stream)).await;
+                let served = gone
+                    .run_until_cancelled(proxy.serve(stream, leads_to))
+                    .await;
                 if let Some(Err(error)) = served {
                     tracing::debug!(%error, "a connection out of a sandbox ended");
                 }
@@ -96,7 +127,14 @@ impl NetworkProxy {
         }
     }
 
-    async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+    async fn serve(&self, stream: TcpStream, leads_to: ListenerTarget) -> io::Result<()> {
+        match leads_to {
+            ListenerTarget::Wanted => self.serve_wanted(stream).await,
+            ListenerTarget::Local(port) => forward(stream, port).await,
+        }
+    }
+
+    async fn serve_wanted(&self, mut stream: TcpStream) -> io::Result<()> {
         let wait = Duration::from_millis(NETWORK_HEAD_MS);
         let Ok(read) = timeout(wait, read_request(&mut stream)).await else {
             return Ok(());
@@ -160,6 +198,8 @@ impl NetworkProxy {
             .copied()
             .filter(|address| is_public(address.ip()))
             .collect();
+        // Private addresses beside public ones are left out: whoever owns a name may let it lead to
+        // machines nearby.
         if !public.is_empty() {
             return Ok(public);
         }
@@ -169,6 +209,7 @@ impl NetworkProxy {
             port: first.port(),
         };
         self.judge(&target).await?;
+        // Only the one that was judged.
         Ok(vec![*first])
     }
 
@@ -176,6 +217,8 @@ impl NetworkProxy {
         self.domains
             .iter()
             .any(|listed| match listed.strip_prefix("*.") {
+                // The dot is part of the comparison: `*.example.org` must not stand for
+                // `badexample.org`.
                 Some(above) => name
                     .strip_suffix(above)
                     .is_some_and(|below| below.len() > 1 && below.ends_with('.')),
@@ -193,6 +236,22 @@ impl NetworkProxy {
             HoldOutcome::TooMany => Err(ConnectRefusal::TooMany),
         }
     }
+}
+
+/// Where connections to a listener lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListenerTarget {
+    /// To what the program says.
+    Wanted,
+    /// To this port of the machine.
+    Local(u16),
+}
+
+/// If nobody listens there, the program finds its connection closed.
+async fn forward(mut stream: TcpStream, port: u16) -> io::Result<()> {
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    copy_bidirectional(&mut stream, &mut server).await?;
+    Ok(())
 }
 
 /// Whether an address belongs to somebody on the internet. Everything else is a machine or a service nearby.
@@ -256,6 +315,8 @@ enum SpokenProtocol {
 impl WantedConnection {
     fn refuse(&self, refusal: ConnectRefusal) -> Vec<u8> {
         if self.speaks == SpokenProtocol::Socks {
+            // The codes of RFC 1928, section 6: 2 is a refusal by rules, 4 an unreachable host, and
+            // 1 any other failure.
             return socks_reply(match refusal {
                 ConnectRefusal::Denied | ConnectRefusal::NotDecided => 2,
                 ConnectRefusal::TooMany => 1,

@@ -111,6 +111,7 @@ fn prepare(folder: &Path) -> Result<RunnerLoop, RunnerFailure> {
         parent: getpid(),
         // What the runner writes is for its user only; its agent gets the mask back.
         umask: umask(Mode::from_bits_truncate(0o077)),
+        has_terminal: false,
     };
     become_reaper().map_err(system_failure("adopt what the agent leaves"))?;
     // No folder is kept busy by us.
@@ -151,7 +152,7 @@ fn become_reaper() -> io::Result<()> {
     Ok(())
 }
 
-fn leave_stdio() -> io::Result<()> {
+pub(crate) fn leave_stdio() -> io::Result<()> {
     let nothing = fs::OpenOptions::new()
         .read(true)
         .write(true)

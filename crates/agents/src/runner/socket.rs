@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
 #[derive(Debug)]
-pub(super) struct RunnerSocket {
-    pub(super) listener: UnixListener,
+pub(crate) struct RunnerSocket {
+    pub(crate) listener: UnixListener,
     path: PathBuf,
     /// Its device and its number there.
     place: (u64, u64),
@@ -21,7 +21,7 @@ pub(super) struct RunnerSocket {
 
 impl RunnerSocket {
     /// Binds the first path that can be bound. Fails with the reason for each.
-    pub(super) fn bind(paths: &[PathBuf]) -> Result<Self, String> {
+    pub(crate) fn bind(paths: &[PathBuf]) -> Result<Self, String> {
         let mut reason = Vec::new();
         for path in paths {
             match Self::bind_at(path) {
@@ -54,12 +54,12 @@ impl RunnerSocket {
     }
 
     /// Whether somebody who knows the path still finds it.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         find_place(&self.path).is_ok_and(|place| place == self.place)
     }
 
     /// Takes it away, unless it is another's by now.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         if self.is_there() {
             drop(fs::remove_file(&self.path));
         }
@@ -80,7 +80,7 @@ fn remove_old(path: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) fn check_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn check_folder(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {

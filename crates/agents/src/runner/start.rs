@@ -27,10 +27,10 @@ use crate::stream::FdReader;
 use crate::tree::TreeError;
 
 /// What a runner says when it can be reached, and what it begins with when it never will be.
-const LISTENING: &str = "listening";
-const FAILED: &str = "failed: ";
+pub(crate) const LISTENING: &str = "listening";
+pub(crate) const FAILED: &str = "failed: ";
 
-const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
+pub(crate) const VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "COUNTERSIGN_LOG"];
 
 /// Which runner to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ fn folder_error(record: &RunnerRecord, source: io::Error) -> RunnerStartError {
     clippy::disallowed_methods,
     reason = "a runner outlives whoever started it, so nothing waits for this task"
 )]
-fn reap_when_ended(child: ChildHandle) {
+pub(crate) fn reap_when_ended(child: ChildHandle) {
     tokio::spawn(async move { child.wait().await });
 }
 
@@ -206,7 +206,7 @@ async fn wait_until_listening(
 }
 
 /// The first line, as far as it goes.
-async fn read_first_line(stdout: &FdReader) -> String {
+pub(crate) async fn read_first_line(stdout: &FdReader) -> String {
     let mut cutter = LogSplitter::new(limits::AGENT_LOG_LINE_BYTES_MAX);
     let mut buffer = [0; 256];
     while let Ok(read) = stdout.read(&mut buffer).await

@@ -177,6 +177,7 @@ impl RunnerState {
             log: self.log.clone(),
         };
         self.send_to(joined.number, &hello, &[], None);
+        // Again for each host, because the one before may have gone without an answer.
         for (hold, target) in self.holds.list() {
             self.send_hold(hold, target);
         }
@@ -190,6 +191,7 @@ impl RunnerState {
         }
         self.hostless_since = Instant::now();
         self.host_lost.notify_one();
+        // A slow host held the agent back. Without one, output is taken up to the bound of the file.
         self.room.notify_one();
     }
 
@@ -251,6 +253,7 @@ impl RunnerState {
 
     /// The host did what it may not: it is told why, and then dropped.
     pub(super) fn refuse(&mut self, number: u64, why: String) {
+        // Queued before the host is marked: a marked one is left once its queue is empty.
         self.send_to(number, &ToHost::Refused { why }, &[], None);
         if let Some(host) = self
             .host

@@ -16,7 +16,7 @@ use super::script::{AskMany, ScriptedAsk, ScriptedTerminal, ScriptedTool};
 use super::session::{ScriptSession, TurnFlow};
 
 /// An ask that waits for its answer.
-struct OpenAsk {
+struct UnansweredAsk {
     number: u64,
     began: Duration,
     since: Instant,
@@ -72,7 +72,7 @@ impl ScriptSession {
         self.terminal(&terminal).await;
     }
 
-    async fn open_one(&self, many: &AskMany, number: u64) -> OpenAsk {
+    async fn open_one(&self, many: &AskMany, number: u64) -> UnansweredAsk {
         let command = command_of(many, number);
         let ask = ScriptedAsk {
             tool: ScriptedTool {
@@ -86,7 +86,7 @@ impl ScriptSession {
         let began = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = Instant::now();
         let (_, answer) = self.request_permission(&ask).await;
-        OpenAsk {
+        UnansweredAsk {
             number,
             began: began.unwrap_or_default(),
             since,
@@ -95,7 +95,7 @@ impl ScriptSession {
     }
 }
 
-impl OpenAsk {
+impl UnansweredAsk {
     /// What came of it: in a word, and as a line.
     async fn answered(self) -> (&'static str, String) {
         let response = self.answer.await.unwrap_or_default();

@@ -330,16 +330,19 @@ fn block_text(block: &Value) -> String {
     }
     let kind = block["type"].as_str().unwrap_or_default();
     let resource = &block["resource"];
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match kind {
-        "resource" => format!("[resource {}]", word(&resource["text"])),
+        "resource" => format!("[resource {}]", text_or_empty(&resource["text"])),
         "image" => format!(
             "[image {} {}]",
-            word(&block["mimeType"]),
-            word(&block["data"])
+            text_or_empty(&block["mimeType"]),
+            text_or_empty(&block["data"])
         ),
-        kind => format!("[{kind} {}]", word(&block["uri"])),
+        kind => format!("[{kind} {}]", text_or_empty(&block["uri"])),
     }
+}
+
+fn text_or_empty(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 fn steps_of(script: &AgentScript, prompt: &str) -> Result<Vec<ScriptStep>, serde_json::Error> {

@@ -8,6 +8,7 @@
 //! A key starts one command, ever.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,11 +38,11 @@ pub struct AcpShells {
     editor: Arc<dyn EditorLink>,
     /// Says whether an earlier host may have started a command already. It outlives hosts.
     claims: Option<Arc<dyn RunnerLink>>,
-    terminals: Mutex<EditorTerminals>,
+    terminals: Mutex<EditorTerminalTable>,
 }
 
 #[derive(Default)]
-struct EditorTerminals {
+struct EditorTerminalTable {
     open: BTreeMap<String, EditorTerminal>,
     /// The newest that were released, for people to read.
     released: VecDeque<(String, EditorTerminal)>,
@@ -72,7 +73,7 @@ impl AcpShells {
         }
     }
 
-    fn terminals(&self) -> MutexGuard<'_, EditorTerminals> {
+    fn terminals(&self) -> MutexGuard<'_, EditorTerminalTable> {
         self.terminals
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -118,21 +119,18 @@ impl AcpShells {
             }
             None => true,
         };
-        let text = |value: &std::ffi::OsStr| value.to_str().map(str::to_owned);
         let env = spec.env.iter();
-        let env: Option<Vec<_>> = env
-            .map(|(name, value)| Some((text(name)?, text(value)?)))
+        let env: Result<Vec<_>, ShellError> = env
+            .map(|(name, value)| Ok((editor_text(name, what)?, editor_text(value, what)?)))
             .collect();
-        // Refused rather than changed: what runs must be what was allowed.
-        let not_text = || failed(what, "it is not text that an editor can be sent");
         Ok(EditorCall::CreateTerminal {
             key: spec.key,
             only_known: !is_fresh,
-            program: text(find_shell(spec).as_os_str()).ok_or_else(not_text)?,
+            program: editor_text(find_shell(spec).as_os_str(), what)?,
             args: vec!["-c".to_owned(), spec.command.clone()],
             title: spec.command.clone(),
-            env: env.ok_or_else(not_text)?,
-            cwd: text(spec.cwd.as_os_str()).ok_or_else(not_text)?,
+            env: env?,
+            cwd: editor_text(spec.cwd.as_os_str(), what)?,
             output_bytes_max: u64::try_from(spec.output_bytes_max).unwrap_or(u64::MAX),
         })
     }
@@ -224,8 +222,8 @@ impl AcpShells {
 
     /// Where a terminal is. One that this host does not know may be an earlier host's, unless it was
     /// released: its editor knows.
-    fn find(&self, id: &TerminalId) -> Result<TerminalPlace, ShellError> {
-        let place = TerminalPlace::parse(id).ok_or_else(|| ShellError::NotFound(id.clone()))?;
+    fn find(&self, id: &TerminalId) -> Result<EditorTerminalId, ShellError> {
+        let place = EditorTerminalId::parse(id).ok_or_else(|| ShellError::NotFound(id.clone()))?;
         let mut terminals = self.terminals();
         if terminals.was_released(id.as_str()) {
             return Err(ShellError::NotFound(id.clone()));
@@ -372,13 +370,20 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
     }
 }
 
+/// Refused rather than changed: what runs must be what was allowed.
+fn editor_text(value: &OsStr, what: &str) -> Result<String, ShellError> {
+    let text = value.to_str();
+    let text = text.ok_or_else(|| failed(what, "it is not text that an editor can be sent"))?;
+    Ok(text.to_owned())
+}
+
 /// Which terminal of which editor.
-struct TerminalPlace {
+struct EditorTerminalId {
     editor: String,
     terminal: String,
 }
 
-impl TerminalPlace {
+impl EditorTerminalId {
     fn parse(id: &TerminalId) -> Option<Self> {
         let (editor, terminal) = id.as_str().strip_prefix(ID_PREFIX)?.split_once(':')?;
         Some(Self {
@@ -388,7 +393,7 @@ impl TerminalPlace {
     }
 }
 
-impl EditorTerminals {
+impl EditorTerminalTable {
     fn find_key(&self, key: u64) -> Option<TerminalId> {
         let mut keys = self.keys.iter();
         keys.find(|(found, _)| *found == key)

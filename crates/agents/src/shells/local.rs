@@ -207,13 +207,12 @@ impl TerminalTable {
     }
 
     fn find_readable(&self, number: u64) -> Option<Arc<ReadableOutput>> {
-        let open = self.open.get(&number).map(|terminal| &terminal.readable);
-        let released = || {
-            let mut released = self.released.iter();
-            released.find(|(found, _)| *found == number)
-        };
-        open.or_else(|| released().map(|(_, readable)| readable))
-            .cloned()
+        if let Some(terminal) = self.open.get(&number) {
+            return Some(terminal.readable.clone());
+        }
+        let mut released = self.released.iter();
+        let (_, readable) = released.find(|(found, _)| *found == number)?;
+        Some(readable.clone())
     }
 
     /// All that can be read, oldest first.
@@ -304,8 +303,11 @@ impl CommandSandbox<'_> {
         if !self.plan.has_proxy() {
             return Ok(None);
         }
-        let missing = || io::Error::other("the network of the agent's sandbox is not there");
-        let made = self.network.get().ok_or_else(missing)?;
+        let Some(made) = self.network.get() else {
+            return Err(io::Error::other(
+                "the network of the agent's sandbox is not there",
+            ));
+        };
         let user = made.user.as_ref().map(OwnedFd::try_clone).transpose()?;
         Ok(Some(NetworkSetup::Join {
             network: Arc::new(made.network.try_clone()?),

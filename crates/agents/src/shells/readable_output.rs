@@ -13,7 +13,7 @@ use super::{CommandSpec, TerminalOutput, TerminalPiece, TerminalSummary};
 use crate::adapter::ProcessExit;
 
 #[derive(Debug)]
-pub(super) struct ReadableOutput {
+pub(crate) struct ReadableOutput {
     command: String,
     cwd: PathBuf,
     started_ms: u64,
@@ -31,7 +31,7 @@ struct CommandEnd {
 }
 
 impl ReadableOutput {
-    pub(super) fn new(spec: &CommandSpec) -> Self {
+    pub(crate) fn new(spec: &CommandSpec) -> Self {
         let bytes_max = spec.output_bytes_max.min(TERMINAL_OUTPUT_BYTES_MAX);
         Self {
             command: spec.command.clone(),
@@ -44,7 +44,7 @@ impl ReadableOutput {
     }
 
     /// Takes what was written; nothing is the end.
-    pub(super) fn push(&self, bytes: &[u8]) {
+    pub(crate) fn push(&self, bytes: &[u8]) {
         let mut output = self.output();
         output.push(bytes);
         if bytes.is_empty() {
@@ -55,7 +55,7 @@ impl ReadableOutput {
     }
 
     /// No more will come, and no more than this is needed of what came.
-    pub(super) fn end(&self, bytes_max: usize) {
+    pub(crate) fn end(&self, bytes_max: usize) {
         let mut output = self.output();
         output.end();
         output.shrink(bytes_max);
@@ -63,20 +63,20 @@ impl ReadableOutput {
         self.written.send_replace(());
     }
 
-    pub(super) fn note_exit(&self, exit: ProcessExit) {
+    pub(crate) fn note_exit(&self, exit: ProcessExit) {
         let at_ms = now_ms();
         self.exit.send_replace(Some(CommandEnd { exit, at_ms }));
         self.written.send_replace(());
     }
 
-    pub(super) async fn wait_for_exit(&self) -> ProcessExit {
+    pub(crate) async fn wait_for_exit(&self) -> ProcessExit {
         let mut exit = self.exit.subscribe();
         let ended = exit.wait_for(Option::is_some).await;
         let ended = ended.ok().and_then(|ended| ended.clone());
         ended.map(|ended| ended.exit).unwrap_or_default()
     }
 
-    pub(super) fn read(&self) -> TerminalOutput {
+    pub(crate) fn read(&self) -> TerminalOutput {
         // Looked at first: output that is read afterwards is at least that of the exit.
         let exit = self.exit.borrow().as_ref().map(|end| end.exit.clone());
         let (text, truncated) = self.output().read();
@@ -88,7 +88,7 @@ impl ReadableOutput {
     }
 
     /// Waits until there is something after this byte, or there will be nothing.
-    pub(super) async fn wait_for_more(&self, after: u64) {
+    pub(crate) async fn wait_for_more(&self, after: u64) {
         let mut written = self.written.subscribe();
         loop {
             {
@@ -103,11 +103,11 @@ impl ReadableOutput {
         }
     }
 
-    pub(super) fn read_from(&self, after: u64) -> TerminalPiece {
+    pub(crate) fn read_from(&self, after: u64) -> TerminalPiece {
         self.output().read_from(after, TERMINAL_PIECE_BYTES_MAX)
     }
 
-    pub(super) fn summary(&self, number: u64) -> TerminalSummary {
+    pub(crate) fn summary(&self, number: u64) -> TerminalSummary {
         let end = self.exit.borrow().clone();
         let output = self.output();
         TerminalSummary {
@@ -127,7 +127,7 @@ impl ReadableOutput {
     }
 }
 
-pub(super) fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -103,6 +103,7 @@ impl AgentCgroup {
         let mut pause = Duration::from_millis(1);
         // The kernel only signals the processes; they are gone when it says that the group is empty.
         while self.is_populated() {
+            // In each round again, because a process may have entered the group after the last one.
             self.write_kill()?;
             if Instant::now() > deadline {
                 return Err(TreeError::Survivors { pids: self.list() });

@@ -10,7 +10,7 @@ use countersign_core::event::Worktree;
 use countersign_core::limits;
 
 use super::WorktreeError;
-use super::git::{GitCommand, GitRepository};
+use super::git::{GitCommand, RepositoryPaths};
 use super::include::records;
 use super::scratch_git_dir::ScratchGitDir;
 
@@ -43,14 +43,14 @@ pub async fn status(worktree: &Worktree) -> Result<WorktreeStatus, WorktreeError
 
 /// A worktree that is there, and what git knows of it.
 pub(super) struct WorktreeCheckout {
-    pub(super) repository: GitRepository,
+    pub(super) repository: RepositoryPaths,
     pub(super) path: PathBuf,
     pub(super) admin: PathBuf,
 }
 
 impl WorktreeCheckout {
     pub(super) async fn find(worktree: &Worktree) -> Result<Self, WorktreeError> {
-        let repository = GitRepository::find(Path::new(&worktree.repository)).await?;
+        let repository = RepositoryPaths::find(Path::new(&worktree.repository)).await?;
         let path = PathBuf::from(&worktree.path);
         let admin = repository.admin_folder(&path)?;
         if !path.is_dir() {

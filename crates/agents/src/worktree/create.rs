@@ -6,7 +6,7 @@ use countersign_core::event::Worktree;
 use countersign_core::limits;
 
 use super::WorktreeError;
-use super::git::GitRepository;
+use super::git::RepositoryPaths;
 use super::scratch_git_dir::ScratchGitDir;
 use super::{include, remove};
 
@@ -28,7 +28,7 @@ pub async fn create(
     name: &str,
     branch: Option<&str>,
 ) -> Result<Worktree, WorktreeError> {
-    let repository = GitRepository::find(folder).await?;
+    let repository = RepositoryPaths::find(folder).await?;
     let head = load_head(&repository).await?;
     let word = to_branch_word(name);
     let chosen = match branch {
@@ -52,11 +52,11 @@ pub async fn create(
 
 /// Refuses a folder where no worktree can be created: it is in no repository, or nothing is committed.
 pub async fn check_repository(folder: &Path) -> Result<(), WorktreeError> {
-    let repository = GitRepository::find(folder).await?;
+    let repository = RepositoryPaths::find(folder).await?;
     load_head(&repository).await.map(drop)
 }
 
-async fn load_head(repository: &GitRepository) -> Result<String, WorktreeError> {
+async fn load_head(repository: &RepositoryPaths) -> Result<String, WorktreeError> {
     let head = commit(repository, "HEAD").await?;
     head.ok_or_else(|| WorktreeError::NoCommit {
         repository: repository.main.clone(),
@@ -70,7 +70,7 @@ struct BranchChoice {
 }
 
 async fn check_out(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     path: &Path,
     chosen: &BranchChoice,
 ) -> Result<(), WorktreeError> {
@@ -106,19 +106,25 @@ async fn check_out(
 }
 
 /// Best effort: the error that led here is what counts.
-async fn undo(repository: &GitRepository, worktree: &Worktree, path: &Path, chosen: &BranchChoice) {
+async fn undo(
+    repository: &RepositoryPaths,
+    worktree: &Worktree,
+    path: &Path,
+    chosen: &BranchChoice,
+) {
     let gone = remove::delete_worktree(repository, path).await.is_ok();
     if gone && chosen.is_new {
         remove::delete_branch(repository, &worktree.branch, &worktree.base)
             .await
             .ok();
     }
+    // Fails unless the folder is empty, so that no file is lost that came into it meanwhile.
     std::fs::remove_dir(path).ok();
 }
 
 /// The commit that a revision stands for, if there is one.
 pub(super) async fn commit(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     revision: &str,
 ) -> Result<Option<String>, WorktreeError> {
     let revision = format!("{revision}^{{commit}}");
@@ -141,7 +147,7 @@ pub(super) async fn commit(
 }
 
 async fn named_branch(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     branch: &str,
     head: String,
 ) -> Result<BranchChoice, WorktreeError> {
@@ -172,7 +178,7 @@ async fn named_branch(
 
 /// Where a branch is checked out now.
 pub(super) async fn checked_out_at(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     full: &str,
 ) -> Result<Option<String>, WorktreeError> {
     let list = repository
@@ -193,7 +199,7 @@ pub(super) async fn checked_out_at(
 }
 
 async fn free_branch(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     word: &str,
     head: String,
 ) -> Result<BranchChoice, WorktreeError> {
@@ -215,7 +221,7 @@ async fn free_branch(
 }
 
 /// Makes the folder, so that nobody else gets it.
-fn make_place(repository: &GitRepository, word: &str) -> Result<PathBuf, WorktreeError> {
+fn make_place(repository: &RepositoryPaths, word: &str) -> Result<PathBuf, WorktreeError> {
     let mut name = repository.main.file_name().unwrap_or_default().to_owned();
     name.push(".worktrees");
     let place = repository.main.with_file_name(name);

@@ -37,10 +37,12 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("diff.external", ""),
     ("diff.noprefix", "false"),
     ("diff.mnemonicPrefix", "false"),
+    // Would go on in the background after the call, in a repository that agents work in.
     ("gc.auto", "0"),
     ("log.showSignature", "false"),
     ("maintenance.auto", "false"),
     ("protocol.allow", "never"),
+    // A folder that only looks like a bare repository would bring a configuration along.
     ("safe.bareRepository", "explicit"),
     ("submodule.recurse", "false"),
     ("worktree.guessRemote", "false"),
@@ -55,9 +57,12 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_EDITOR", "false"),
     ("GIT_LFS_SKIP_SMUDGE", "1"),
+    // Agents name files, and `:(glob)*` is a name as well.
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    // Otherwise what is shown and merged need not be what its id says.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
+    // A call that only reads must not have a command of the agent fail because of a lock.
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_PAGER", "cat"),
     ("GIT_SSH_COMMAND", "false"),
@@ -255,6 +260,7 @@ async fn read_up_to(
     };
     let room = u64::try_from(bytes_max)
         .unwrap_or(u64::MAX)
+        // One more than is kept, which shows whether there was more.
         .saturating_add(1);
     pipe.take(room).read_to_end(&mut bytes).await?;
     let cut = bytes.len() > bytes_max;
@@ -272,7 +278,7 @@ async fn end(child: &mut Child) {
 }
 
 /// Where a repository is.
-pub(super) struct GitRepository {
+pub(super) struct RepositoryPaths {
     /// The root of the checkout that was asked about.
     pub(super) top: PathBuf,
     /// The folder that all its worktrees share.
@@ -285,7 +291,7 @@ pub(super) struct GitRepository {
     pub(super) settings: Vec<(String, String)>,
 }
 
-impl GitRepository {
+impl RepositoryPaths {
     /// The repository that `folder` is in.
     pub(super) async fn find(folder: &Path) -> Result<Self, WorktreeError> {
         Self::locate(folder)

@@ -31,12 +31,21 @@ pub fn git_places(worktree: &Worktree) -> Option<GitPlaces> {
         .canonicalize()
         .ok()?;
     let own = find_own_folder(&common, Path::new(&worktree.path))?;
+    let settings = own.join("config.worktree");
+    // Where git reads it, a missing one could be made, and it says which programs git runs.
+    if let Err(error) = create_if_missing(&settings) {
+        tracing::warn!(?settings, %error, "nothing of the repository can be written");
+        return None;
+    }
+    let read_only = ["commondir", "gitdir"].map(|file| own.join(file));
     let mut places = GitPlaces {
         repository: common.clone(),
-        write: vec![common.join("objects"), own.clone()],
-        read_only: ["commondir", "gitdir", "config.worktree"]
-            .map(|file| own.join(file))
-            .into(),
+        write: vec![common.join("objects"), own],
+        // The whole of it, so that nobody is asked about a lock that git could not put in place afterwards.
+        read_only: [common.clone(), settings]
+            .into_iter()
+            .chain(read_only)
+            .collect(),
     };
     match list_branches(&common) {
         Ok(branches) => {
@@ -57,6 +66,13 @@ pub fn git_places(worktree: &Worktree) -> Option<GitPlaces> {
         }
     }
     Some(places)
+}
+
+fn create_if_missing(file: &Path) -> io::Result<()> {
+    match fs::File::create_new(file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Git's folder for the worktree, which names the worktree in turn.
@@ -161,9 +177,10 @@ mod tests {
             repository: common.clone(),
             write: at(&["objects", "worktrees/own", "refs/heads", "logs/refs/heads"]),
             read_only: at(&[
+                "",
+                "worktrees/own/config.worktree",
                 "worktrees/own/commondir",
                 "worktrees/own/gitdir",
-                "worktrees/own/config.worktree",
                 "refs/heads/main",
                 "logs/refs/heads/main",
                 "refs/heads/old/one",

@@ -14,13 +14,13 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
 use super::WorktreeError;
-use super::git::GitRepository;
+use super::git::RepositoryPaths;
 use super::scratch_git_dir::ScratchGitDir;
 
 const FILE_NAME: &str = ".worktreeinclude";
 
 /// Copies from the checkout that was asked from into the worktree at `to`.
-pub(super) async fn copy(repository: &GitRepository, to: &Path) -> Result<(), WorktreeError> {
+pub(super) async fn copy(repository: &RepositoryPaths, to: &Path) -> Result<(), WorktreeError> {
     let Some(patterns) = patterns(&repository.top)? else {
         return Ok(());
     };
@@ -65,7 +65,10 @@ fn too_much(what: impl Into<String>) -> WorktreeError {
 }
 
 /// The files that the patterns name and git ignores, relative to the root.
-async fn named(repository: &GitRepository, patterns: &[u8]) -> Result<Vec<PathBuf>, WorktreeError> {
+async fn named(
+    repository: &RepositoryPaths,
+    patterns: &[u8],
+) -> Result<Vec<PathBuf>, WorktreeError> {
     let aside = ScratchGitDir::new(repository, &repository.top).await?;
     let patterns = aside.scratch("include", patterns)?;
     let index = repository.git("find the index").args([

@@ -10,7 +10,7 @@ use countersign_core::event::Worktree;
 use super::WorktreeError;
 use super::changes::{WorktreeCheckout, lossy};
 use super::create::{checked_out_at, commit};
-use super::git::{GitCommand, GitRepository};
+use super::git::{GitCommand, RepositoryPaths};
 use super::include::records;
 use super::remove::half_done;
 use super::scratch_git_dir::ScratchGitDir;
@@ -88,7 +88,7 @@ pub async fn merge(worktree: &Worktree, into: Option<&str>) -> Result<MergeOutco
 
 /// The branch to merge into, or why there is none.
 async fn find_target(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     into: Option<&str>,
 ) -> Result<Result<MergeTarget, String>, WorktreeError> {
     let full = match into {
@@ -109,7 +109,7 @@ async fn find_target(
 }
 
 /// The full name of the branch in the repository's first checkout; nothing if it has none.
-async fn checked_out_branch(repository: &GitRepository) -> Result<String, WorktreeError> {
+async fn checked_out_branch(repository: &RepositoryPaths) -> Result<String, WorktreeError> {
     let head = GitCommand::new("find the checked out branch", &repository.main)
         .settings(&repository.settings)
         .args(["symbolic-ref", "--quiet", "HEAD"])
@@ -119,7 +119,7 @@ async fn checked_out_branch(repository: &GitRepository) -> Result<String, Worktr
 }
 
 async fn is_ancestor(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     older: &str,
     newer: &str,
 ) -> Result<bool, WorktreeError> {
@@ -173,7 +173,7 @@ async fn merged_tree(
 }
 
 async fn commit_tree(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     tree: &str,
     parents: [&str; 2],
     message: String,
@@ -189,7 +189,7 @@ async fn commit_tree(
 
 /// Moves a branch, with the files of the place where it is checked out. Says why if it may not.
 async fn move_branch(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     target: &MergeTarget,
     commit: &str,
 ) -> Result<Option<String>, WorktreeError> {
@@ -246,7 +246,7 @@ impl CheckedOutFiles {
 
 /// Only from where the branch was: somebody may have committed to it meanwhile.
 async fn set_branch(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     target: &MergeTarget,
     commit: &str,
 ) -> Result<Option<String>, WorktreeError> {

@@ -11,7 +11,7 @@ use countersign_core::event::Worktree;
 use super::WorktreeError;
 use super::changes::{WorktreeCheckout, WorktreeStatus};
 use super::create::{BRANCH_MADE, checked_out_at, commit};
-use super::git::GitRepository;
+use super::git::RepositoryPaths;
 use super::include::records;
 
 /// Whether uncommitted work may be lost.
@@ -51,7 +51,7 @@ pub async fn remove(
     discard: DiscardWork,
 ) -> Result<RemovalOutcome, WorktreeError> {
     let path = Path::new(&worktree.path);
-    let repository = GitRepository::find(Path::new(&worktree.repository)).await?;
+    let repository = RepositoryPaths::find(Path::new(&worktree.repository)).await?;
     let made = repository
         .admin_folder(path)
         .is_ok_and(|admin| admin.join(BRANCH_MADE).exists());
@@ -158,7 +158,7 @@ fn has_entries(folder: &Path) -> bool {
 
 /// Branches and tags that a commit is in.
 async fn find_refs_containing(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     id: &str,
 ) -> Result<Vec<String>, WorktreeError> {
     let contains = format!("--contains={id}");
@@ -182,7 +182,7 @@ async fn find_refs_containing(
 
 /// Deletes the files and git's own folder of the worktree.
 pub(super) async fn delete_worktree(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     path: &Path,
 ) -> Result<(), WorktreeError> {
     // Twice: also a locked one, which whoever calls has looked at.
@@ -194,7 +194,7 @@ pub(super) async fn delete_worktree(
 }
 
 /// Deletes the branch if all it holds is held elsewhere. Whether it did.
-async fn drop_branch(repository: &GitRepository, branch: &str) -> Result<bool, WorktreeError> {
+async fn drop_branch(repository: &RepositoryPaths, branch: &str) -> Result<bool, WorktreeError> {
     let full = full(branch);
     let Some(tip) = commit(repository, &full).await? else {
         return Ok(true);
@@ -211,7 +211,7 @@ async fn drop_branch(repository: &GitRepository, branch: &str) -> Result<bool, W
 
 /// Deletes the branch if it is still where it was seen.
 pub(super) async fn delete_branch(
-    repository: &GitRepository,
+    repository: &RepositoryPaths,
     branch: &str,
     tip: &str,
 ) -> Result<(), WorktreeError> {

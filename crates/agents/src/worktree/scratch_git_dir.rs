@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WorktreeError;
-use super::git::{GitCommand, GitRepository};
+use super::git::{GitCommand, RepositoryPaths};
 
 /// Settings that say how files lie on the disk.
 const TAKEN_OVER: &str = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)$";
@@ -28,7 +28,7 @@ pub(super) struct ScratchGitDir {
 impl ScratchGitDir {
     /// One for the files under `tree`.
     pub(super) async fn new(
-        repository: &GitRepository,
+        repository: &RepositoryPaths,
         tree: &Path,
     ) -> Result<Self, WorktreeError> {
         let settings = repository
@@ -41,7 +41,7 @@ impl ScratchGitDir {
             .map_err(|source| WorktreeError::io("make a git directory of our own", source))
     }
 
-    fn make(repository: &GitRepository, tree: &Path, config: &str) -> std::io::Result<Self> {
+    fn make(repository: &RepositoryPaths, tree: &Path, config: &str) -> std::io::Result<Self> {
         let made = Self {
             folder: make_folder()?,
             tree: tree.to_owned(),
@@ -50,7 +50,7 @@ impl ScratchGitDir {
         Ok(made)
     }
 
-    fn fill(&self, repository: &GitRepository, config: &str) -> std::io::Result<()> {
+    fn fill(&self, repository: &RepositoryPaths, config: &str) -> std::io::Result<()> {
         let objects = repository.common.join("objects");
         fs::create_dir_all(self.folder.join("objects/info"))?;
         fs::create_dir_all(self.folder.join("refs"))?;

@@ -9,6 +9,7 @@
 mod acp;
 mod files;
 mod link;
+mod own_terminals;
 mod runner;
 mod shell_backends;
 mod shells;

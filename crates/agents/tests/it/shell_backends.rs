@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 
 use countersign_agents::adapter::ProcessExit;
 use countersign_agents::editor::{
-    CallId, EditorConnection, EditorSettings, EditorTerminals, HostCall, HostReply, SessionEvent,
-    SessionFact, TerminalViewer,
+    CallId, EditorConnection, EditorHostCall, EditorSettings, EditorTerminals, HostReply,
+    SessionEvent, SessionFact, TerminalViewer,
 };
 use countersign_agents::{
     AcpShells, CommandSpec, EditorCall, EditorCallError, EditorFuture, EditorLink, EditorReply,
@@ -56,12 +56,55 @@ fn output(text: &str, truncated: bool, exit: ProcessExit) -> TerminalOutput {
     }
 }
 
-/// What every backend promises that runs commands.
-async fn conforms(shells: &dyn ShellBackend) {
-    let dir = TempDir::new().expect("a folder");
-    let cwd = dir.path().canonicalize().expect("a real folder");
-    let spec = |command: &str| spec(&cwd, command);
+/// The one thing in which backends differ; all else is promised by each of them.
+#[derive(Clone, Copy)]
+enum CommandSupport {
+    Runs,
+    /// Runs nothing, with this reason.
+    Refuses(&'static str),
+}
 
+/// What every backend promises.
+async fn conforms(shells: &dyn ShellBackend, commands: CommandSupport) {
+    assert_eq!(guarded(shells.list()).await.expect("a list"), []);
+    does_not_know(shells, &TerminalId::new("never")).await;
+    match commands {
+        CommandSupport::Refuses(reason) => refuses_commands(shells, reason).await,
+        CommandSupport::Runs => {
+            let dir = TempDir::new().expect("a folder");
+            let cwd = dir.path().canonicalize().expect("a real folder");
+            reports_output_and_exit(shells, &cwd).await;
+            kills_and_releases(shells, &cwd).await;
+            ends_a_wait_by_release(shells, &cwd).await;
+            starts_each_key_once(shells, &cwd).await;
+            refuses_a_missing_folder(shells, &cwd).await;
+        }
+    }
+    does_not_know(shells, &TerminalId::new("never")).await;
+}
+
+async fn does_not_know(shells: &dyn ShellBackend, id: &TerminalId) {
+    let gone = |error: ShellError| matches!(error, ShellError::NotFound(named) if named == *id);
+    assert!(guarded(shells.output(id)).await.is_err_and(gone));
+    assert!(guarded(shells.wait_for_exit(id)).await.is_err_and(gone));
+    assert!(guarded(shells.kill(id)).await.is_err_and(gone));
+    assert!(guarded(shells.release(id)).await.is_err_and(gone));
+    assert!(guarded(shells.read_from(id, 0, 0)).await.is_err_and(gone));
+}
+
+async fn refuses_commands(shells: &dyn ShellBackend, reason: &str) {
+    let dir = TempDir::new().expect("a folder");
+    let refused = guarded(shells.create(spec(dir.path(), "touch ran"))).await;
+    assert!(
+        matches!(&refused, Err(ShellError::NotPermitted(why)) if why == reason),
+        "{refused:?}"
+    );
+    assert!(!dir.path().join("ran").exists());
+    assert_eq!(guarded(shells.list()).await.expect("a list"), []);
+}
+
+async fn reports_output_and_exit(shells: &dyn ShellBackend, cwd: &Path) {
+    let spec = |command: &str| spec(cwd, command);
     let ran = run(shells, spec("echo out; echo err >&2; pwd -P; exit 3")).await;
     let text = format!("out\nerr\n{}\n", cwd.display());
     assert_eq!(ran, output(&text, false, code(3)));
@@ -75,8 +118,10 @@ async fn conforms(shells: &dyn ShellBackend) {
     );
     assert!(ran.text.len() <= 1_000, "{}", ran.text.len());
     assert_eq!(ran.exit, Some(code(0)));
+}
 
-    let id = guarded(shells.create(spec("echo begun; sleep 1000")))
+async fn kills_and_releases(shells: &dyn ShellBackend, cwd: &Path) {
+    let id = guarded(shells.create(spec(cwd, "echo begun; sleep 1000")))
         .await
         .expect("it runs");
     guarded(shells.kill(&id)).await.expect("kill");
@@ -97,9 +142,10 @@ async fn conforms(shells: &dyn ShellBackend) {
         .await
         .expect("people read it");
     assert!(piece.is_end);
-    assert!(shells.release(&TerminalId::new("never")).await.is_err());
+}
 
-    let id = guarded(shells.create(spec("sleep 1000")))
+async fn ends_a_wait_by_release(shells: &dyn ShellBackend, cwd: &Path) {
+    let id = guarded(shells.create(spec(cwd, "sleep 1000")))
         .await
         .expect("it runs");
     let (exit, released) = tokio::join!(
@@ -109,21 +155,25 @@ async fn conforms(shells: &dyn ShellBackend) {
     );
     released.expect("release");
     assert_eq!(exit.expect("exit"), signal("SIGKILL"));
+}
 
-    let once = spec("echo run >>ran; cat ran");
+async fn starts_each_key_once(shells: &dyn ShellBackend, cwd: &Path) {
+    let once = spec(cwd, "echo run >>ran; cat ran");
     let first = guarded(shells.create(once.clone()))
         .await
         .expect("a terminal");
     guarded(shells.wait_for_exit(&first)).await.expect("exit");
     assert_eq!(shells.create(once).await.expect("the same"), first);
     assert_eq!(
-        run(shells, spec("cat ran")).await,
+        run(shells, spec(cwd, "cat ran")).await,
         output("run\n", false, code(0))
     );
+}
 
+async fn refuses_a_missing_folder(shells: &dyn ShellBackend, cwd: &Path) {
     let missing = CommandSpec {
         cwd: "/no/such/folder".into(),
-        ..spec("true")
+        ..spec(cwd, "true")
     };
     let error = guarded(shells.create(missing))
         .await
@@ -137,25 +187,19 @@ async fn conforms(shells: &dyn ShellBackend) {
 #[tokio::test]
 async fn local_shells_conform() {
     let tree = ProcessTree::create_with_marks().expect("a tree");
-    conforms(&LocalShells::new(tree, env())).await;
+    conforms(&LocalShells::new(tree, env()), CommandSupport::Runs).await;
 }
 
 #[tokio::test]
 async fn shells_of_an_editor_conform() {
-    conforms(&editor_shells(EditorManner::Honest)).await;
+    let shells = editor_shells(EditorManner::Honest);
+    conforms(&shells, CommandSupport::Runs).await;
 }
 
 #[tokio::test]
-async fn no_shells_run_nothing() {
-    let dir = TempDir::new().expect("a folder");
-    let refused = NoShells.create(spec(dir.path(), "true")).await;
-    assert!(matches!(refused, Err(ShellError::NotPermitted(_))));
-    let id = TerminalId::new("term-1");
-    assert!(matches!(
-        NoShells.wait_for_exit(&id).await,
-        Err(ShellError::NotFound(_))
-    ));
-    assert_eq!(NoShells.list().await.expect("a list"), []);
+async fn no_shells_conform() {
+    let reason = "this agent was started without terminals";
+    conforms(&NoShells, CommandSupport::Refuses(reason)).await;
 }
 
 #[tokio::test]
@@ -358,7 +402,7 @@ async fn run_machine(
             editor.write_all(&line.bytes).ok();
         }
         for (_, call) in done.calls {
-            if let HostCall::AnswerEditorCall { call, reply, .. } = call
+            if let EditorHostCall::AnswerEditorCall { call, reply, .. } = call
                 && let Some(sender) = waiting.remove(&call)
             {
                 sender.send(reply).ok();

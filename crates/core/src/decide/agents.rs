@@ -209,7 +209,7 @@ pub(super) fn notify(input: SendNotification) -> Result<Decision, Rejection> {
 
 /// Kinds that only the host may say, and everything that could be read as one of them.
 pub fn is_reserved(kind: &str) -> bool {
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 11] = [
         "approval.",
         "answer.",
         "question.",
@@ -218,6 +218,7 @@ pub fn is_reserved(kind: &str) -> bool {
         "record.",
         "grant.",
         "rules.",
+        "terminal.",
         "turn.",
         "transcript.",
     ];

@@ -57,7 +57,10 @@ pub(super) fn resolve(
     }
     check_text("the message", answer.message.as_deref().unwrap_or_default())?;
     answer.edited_input = edited_input(approval, &answer)?;
+    // The edited input contains them from here on.
     answer.answers = None;
+    // Before the deadline is looked at, because repeating the answer that ended an ask succeeds at
+    // any later time.
     if !approval.is_pending() {
         answer_again(state, approval, &answer)?;
         return Ok(Decision::new(Vec::new(), DecisionSubject::Approval(id)));

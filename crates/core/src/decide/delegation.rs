@@ -282,7 +282,9 @@ fn narrow_options(
     // Rules reach agents by their labels, so a child has those of its parent: others could allow it
     // more, and none would take it out of the reach of a deny.
     options.labels.clone_from(&own.labels);
-    options.sandbox.clone_from(&own.sandbox);
+    // The one it runs in, whatever the default is by now.
+    let sandbox = parent.sandbox.as_ref().map(|sandbox| &sandbox.profile);
+    options.sandbox = sandbox.or(own.sandbox.as_ref()).cloned();
     // A child is not open in the editor of its parent.
     options.terminals = match own.terminals {
         TerminalBackend::None => TerminalBackend::None,

@@ -158,18 +158,16 @@ fn find_withdrawable<'a>(
     caller: &Caller,
     number: u64,
 ) -> Result<&'a PromptMessage, &'static str> {
-    let is_it = |message: &&PromptMessage| message.number == number;
-    let Some(message) = managed.queue.iter().find(is_it) else {
-        let turn = managed.turn.as_ref();
-        return Err(
-            if turn.is_some_and(|turn| turn.messages.iter().any(|message| is_it(&message))) {
-                "the agent already has it"
-            } else if (1..=managed.messages).contains(&number) {
-                "it no longer waits: the agent got it, or it was withdrawn or dropped"
-            } else {
-                "no such message was sent"
-            },
-        );
+    let mut queue = managed.queue.iter();
+    let Some(message) = queue.find(|message| message.number == number) else {
+        let mut sent = managed.turn.iter().flat_map(|turn| &turn.messages);
+        return Err(if sent.any(|message| message.number == number) {
+            "the agent already has it"
+        } else if (1..=managed.messages).contains(&number) {
+            "it no longer waits: the agent got it, or it was withdrawn or dropped"
+        } else {
+            "no such message was sent"
+        });
     };
     // What a child said is kept for its orchestrator; a question of it ends by an answer.
     if message.parent_message.is_some() {

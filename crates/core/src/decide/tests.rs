@@ -431,6 +431,17 @@ fn line(event: &Event) -> String {
             e.by.name,
             e.message
         ),
+        Event::TerminalOpened(e) => format!(
+            "{kind} {}: `{}` in {} by {}",
+            e.terminal, e.command, e.cwd, e.by.name
+        ),
+        Event::TerminalEnded(e) => format!(
+            "{kind} {}: {:?} {:?} by {}",
+            e.terminal,
+            e.exit_code,
+            e.signal,
+            e.by.as_ref().map_or("none", |by| &by.name)
+        ),
         Event::TokenCreated(e) => format!("{kind} {} for {:?}", e.token, e.role),
         Event::TokenRenewed(e) => format!("{kind} {} until {}", e.token, e.expires_at.0),
         Event::TokenRevoked(e) => format!("{kind} {} by {}", e.token, e.by.name),

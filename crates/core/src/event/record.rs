@@ -105,3 +105,27 @@ pub struct RecordPruned {
     /// Who erased the rest.
     pub by: RecordedActor,
 }
+
+/// See `Event::TerminalOpened`. What is typed and written there is nowhere on the record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TerminalOpened {
+    pub terminal: String,
+    pub cwd: String,
+    /// What runs in it.
+    pub command: String,
+    pub by: RecordedActor,
+}
+
+/// See `Event::TerminalEnded`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TerminalEnded {
+    pub terminal: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, as `SIGKILL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// Who closed it; nobody, if its program ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<RecordedActor>,
+}

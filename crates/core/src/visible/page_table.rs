@@ -14,9 +14,12 @@ const PATH: &str = concat!(
     "/../../web/src/visible_table.json"
 );
 
+fn marks(count: usize) -> String {
+    "\u{301}".repeat(count)
+}
+
 /// Texts that an escaper gets wrong if it is not exactly this one.
 fn cases() -> Vec<String> {
-    let marks = |count: usize| "\u{301}".repeat(count);
     let plain = [
         "",
         "git commit -m 'x'",
@@ -101,16 +104,19 @@ fn to_ascii(json: &str) -> String {
     text
 }
 
+fn to_list(lines: &[String]) -> String {
+    format!("[\n    {}\n  ]", lines.join(",\n    "))
+}
+
 fn table() -> String {
-    let list = |lines: Vec<String>| format!("[\n    {}\n  ]", lines.join(",\n    "));
     let (open, close) = MARK;
     to_ascii(&format!(
         "{{\n  \"blanks_max\": {BLANKS_MAX},\n  \"marks_max\": {MARKS_MAX},\n  \"mark\": {},\n  \
          \"hidden\": {},\n  \"combining\": {},\n  \"cases\": {}\n}}\n",
         json!([open, close]),
-        list(range_lines(HIDDEN)),
-        list(range_lines(COMBINING)),
-        list(case_lines()),
+        to_list(&range_lines(HIDDEN)),
+        to_list(&range_lines(COMBINING)),
+        to_list(&case_lines()),
     ))
 }
 

@@ -513,7 +513,9 @@ fn caller_of(input: &Input) -> Option<&Caller> {
         | Input::SetBypass { caller, .. }
         | Input::SetCeiling { caller, .. }
         | Input::TrustRules { caller, .. }
+        | Input::OpenTerminal { caller, .. }
         | Input::StopAll(caller) => Some(caller),
+        Input::EndTerminal { caller, .. } => caller.as_ref(),
         Input::SetStatus(input) => Some(&input.caller),
         Input::RegisterDevice(input) | Input::UpdateDevice(input) => Some(&input.caller),
         Input::SendNotification(input) => Some(&input.caller),

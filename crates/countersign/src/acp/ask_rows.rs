@@ -53,29 +53,29 @@ fn guard(row: &HostApproval) -> AskGuard {
 
 /// Old and new text of what is shown of a change: the changed lines and a few around them.
 fn diff(edit: &HostFileEdit) -> EditorDiff {
-    let text = |left_out: HostDiffLineKind| {
-        let lines = edit.hunks.iter().flat_map(|hunk| &hunk.lines);
-        let lines = lines.filter(|line| line.kind != left_out);
-        lines
-            .flat_map(|line| [line.text.as_str(), "\n"])
-            .collect::<String>()
-    };
     let is_new = edit.note == Some(HostFileEditNote::WholeFile);
     EditorDiff {
         path: edit.path.clone(),
-        old_text: (!is_new).then(|| text(HostDiffLineKind::Added)),
-        new_text: text(HostDiffLineKind::Removed),
+        old_text: (!is_new).then(|| text_without(HostDiffLineKind::Added, edit)),
+        new_text: text_without(HostDiffLineKind::Removed, edit),
     }
 }
 
+fn text_without(left_out: HostDiffLineKind, edit: &HostFileEdit) -> String {
+    let lines = edit.hunks.iter().flat_map(|hunk| &hunk.lines);
+    lines
+        .filter(|line| line.kind != left_out)
+        .flat_map(|line| [line.text.as_str(), "\n"])
+        .collect()
+}
+
 fn field(question: &HostChoiceQuestion) -> FormField {
-    let label = |text: &String| escape::line(text).into_owned();
     FormField {
         question: escape::block(&question.question).into_owned(),
         choices: question
             .choices
             .iter()
-            .map(|choice| label(&choice.label))
+            .map(|choice| escape::line(&choice.label).into_owned())
             .collect(),
         form: match question {
             _ if question.number => FieldForm::Number,

@@ -110,8 +110,8 @@ fn is_asked(row: &HostApproval) -> bool {
 
 /// Whether an event says that this ask ended.
 pub(super) fn is_end_of(event: &HostEvent, ask: &str) -> bool {
-    let ended = || parsed::<HostApproval>(&event.payload);
-    event.kind == "approval.resolved" && ended().is_some_and(|row| row.id == ask)
+    event.kind == "approval.resolved"
+        && parsed::<HostApproval>(&event.payload).is_some_and(|row| row.id == ask)
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use countersign_agents::editor::{
-    AskAnswer, CallId, EditorTerminals, HostCall, HostCallError, HostReply, ListedSession,
+    AskAnswer, CallId, EditorHostCall, EditorTerminals, HostCallError, HostReply, ListedSession,
 };
 use countersign_agents::{EditorCallError, EditorReply};
 use countersign_core::event::MessageQueued;
@@ -41,12 +41,12 @@ const NAME_CHARS: usize = 8;
 /// A call on its way.
 pub(super) struct QueuedCall {
     pub(super) id: CallId,
-    pub(super) call: HostCall,
+    pub(super) call: EditorHostCall,
     /// The newest event of its agent that was seen when it was made.
     pub(super) after: u64,
 }
 
-pub(super) struct CallOutcome {
+pub(super) struct HostCallOutcome {
     pub(super) id: CallId,
     pub(super) reply: Result<HostReply, HostCallError>,
 }
@@ -68,7 +68,7 @@ impl HostCalls {
         new_session: NewSession,
         editor_id: String,
         has_met_host: Arc<AtomicBool>,
-        outcomes: mpsc::Sender<CallOutcome>,
+        outcomes: mpsc::Sender<HostCallOutcome>,
     ) -> mpsc::Sender<QueuedCall> {
         let (sender, queue) = mpsc::channel(EDITOR_CALLS_QUEUED);
         let calls = Self {
@@ -85,7 +85,7 @@ impl HostCalls {
     async fn run(
         mut self,
         mut queue: mpsc::Receiver<QueuedCall>,
-        outcomes: mpsc::Sender<CallOutcome>,
+        outcomes: mpsc::Sender<HostCallOutcome>,
     ) {
         while let Some(queued) = queue.recv().await {
             let id = queued.id;
@@ -93,7 +93,7 @@ impl HostCalls {
                 .perform(queued)
                 .await
                 .map_err(|error| call_error(&error));
-            if outcomes.send(CallOutcome { id, reply }).await.is_err() {
+            if outcomes.send(HostCallOutcome { id, reply }).await.is_err() {
                 return;
             }
         }
@@ -104,6 +104,7 @@ impl HostCalls {
         let name: String = random_id()?.chars().take(NAME_CHARS).collect();
         let mut attempts = 0_u32;
         loop {
+            // Taken out, and put back only if the call left the connection usable.
             let mut client = match self.client.take() {
                 Some(client) => client,
                 None => self.connect().await?,
@@ -156,38 +157,38 @@ impl CallAttempt<'_> {
         queued: &QueuedCall,
     ) -> Result<HostReply, CliError> {
         match queued.call.clone() {
-            HostCall::StartAgent { cwd, mcp_servers } => {
+            EditorHostCall::StartAgent { cwd, mcp_servers } => {
                 self.start_agent(client, cwd, mcp_servers).await
             }
-            HostCall::ListAgents { cwd, after } => list(client, cwd, after).await,
-            HostCall::SendMessage { session, text } => {
+            EditorHostCall::ListAgents { cwd, after } => list(client, cwd, after).await,
+            EditorHostCall::SendMessage { session, text } => {
                 self.send_message(client, session, text, queued.after).await
             }
-            HostCall::Interrupt { session } => interrupt(client, session).await,
-            HostCall::Configure {
+            EditorHostCall::Interrupt { session } => interrupt(client, session).await,
+            EditorHostCall::Configure {
                 session,
                 mode,
                 model,
             } => configure(client, session, ConfigureBody { mode, model }).await,
-            HostCall::Archive { session } => archive(client, session).await,
-            HostCall::AnswerAsk {
+            EditorHostCall::Archive { session } => archive(client, session).await,
+            EditorHostCall::AnswerAsk {
                 ask,
                 answer,
                 considered_ms,
             } => answer_ask(client, ask, answer, considered_ms).await,
-            HostCall::AnswerQuestion {
+            EditorHostCall::AnswerQuestion {
                 question,
                 text,
                 considered_ms,
             } => answer_question(client, question, text, considered_ms).await,
-            HostCall::AnswerEditorCall {
+            EditorHostCall::AnswerEditorCall {
                 session,
                 call,
                 reply,
             } => self.answer_editor_call(client, session, call, &reply).await,
-            HostCall::Record { session, message } => record(client, session, message).await,
+            EditorHostCall::Record { session, message } => record(client, session, message).await,
             // Made by the loop itself.
-            HostCall::Follow { .. } | HostCall::Unfollow { .. } => Ok(HostReply::Done),
+            EditorHostCall::Follow { .. } | EditorHostCall::Unfollow { .. } => Ok(HostReply::Done),
         }
     }
 
@@ -347,11 +348,13 @@ async fn list(
 ) -> Result<HostReply, CliError> {
     let mut agents = client.call::<method::Agents>(&NoParams {}).await?;
     agents.retain(|agent| is_listed(agent, cwd.as_deref()));
+    // The id decides between equal times, so that a page's last agent has one place in the list.
     agents.sort_by(|one, other| (other.updated_at, &other.id).cmp(&(one.updated_at, &one.id)));
     let begin = match after {
         None => 0,
         Some(after) => {
             let place = agents.iter().position(|agent| agent.id == after);
+            // If it is no longer listed, the list ends here instead of beginning again.
             place.map_or(agents.len(), |place| place + 1)
         }
     };

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
+use countersign_agents::OWN_TERMINAL_VARIABLE;
 use countersign_protocol::{HostStatus, NoParams, method};
 
 use crate::client::{HostClient, HostEndpoint};
@@ -53,6 +54,8 @@ fn run_until_ready(
         // environment: no place for the token of whoever started it.
         .env_remove("COUNTERSIGN_TOKEN")
         .env_remove("COUNTERSIGN_URL")
+        // Started in one of the host's own terminals, it is to outlive that as well.
+        .env_remove(OWN_TERMINAL_VARIABLE)
         .envs(home.map(|home| ("COUNTERSIGN_HOME", home)));
     let mut child = command
         .stdin(Stdio::null())

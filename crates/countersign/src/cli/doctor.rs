@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anstyle::Style;
-use countersign_core::event::SandboxLevel;
+use countersign_core::event::{SandboxLevel, SpawnOptions};
 use countersign_daemon::SandboxSettings;
 use countersign_protocol::{Containment, HostStatus, NoParams, NotifyStatus, method};
 use countersign_rules::{FileKind, parse_file};
@@ -397,23 +397,29 @@ fn containment(held: &Containment) -> DoctorCheck {
 fn sandbox(settings: &SandboxSettings) -> DoctorCheck {
     const WHAT: &str = "sandbox";
     let support = settings.support();
-    let usual = settings.usual.as_deref();
-    let found = match (support.level, &support.missing) {
-        (SandboxLevel::Full, _) => {
-            let profile = escape::line(usual.unwrap_or(SandboxProfile::OPEN));
-            let profile = format!("level full; agents get the profile `{profile}`");
-            return ok(WHAT, profile);
+    let level = support.level.as_str();
+    let agents = describe_usual_sandbox(settings);
+    match support.missing {
+        Some(missing) if support.level != SandboxLevel::Full => {
+            let found = format!("level {level}: {}; {agents}", missing.what);
+            warn(WHAT, found, missing.advice)
         }
-        (level, Some(missing)) => format!("level {}: {}", level.as_str(), missing.what),
-        (level, None) => format!("level {}", level.as_str()),
-    };
-    let advice = support.missing.map(|missing| missing.advice);
-    let found = if usual.is_none() {
-        format!("{found}; agents are started without a sandbox")
-    } else {
-        found
-    };
-    warn(WHAT, found, advice.unwrap_or_default())
+        _ => ok(WHAT, format!("level {level}; {agents}")),
+    }
+}
+
+/// What becomes of agents that are started without a word about their sandbox.
+fn describe_usual_sandbox(settings: &SandboxSettings) -> String {
+    if settings.usual == SandboxProfile::OPEN {
+        return "agents are started without a sandbox".to_owned();
+    }
+    let profile = escape::line(&settings.usual);
+    match settings.check(&SpawnOptions::default()) {
+        Ok(()) => format!("agents get the profile `{profile}`"),
+        Err(_) => {
+            format!("agents are not started with the profile `{profile}`, which is the default")
+        }
+    }
 }
 
 fn port(config: &HostConfig) -> DoctorCheck {

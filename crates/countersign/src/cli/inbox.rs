@@ -275,17 +275,12 @@ fn group_equal(items: Vec<InboxItem>) -> Vec<InboxEntry> {
             });
             continue;
         };
-        let is_equal = |entry: &InboxEntry| {
-            entry
-                .ask()
-                .is_some_and(|other| approvals::are_equal(other, ask))
-        };
-        let first = entries
-            .iter()
-            .find(|entry| is_equal(entry))
-            .and_then(InboxEntry::ask)
-            .cloned();
-        let place = entries.iter().rposition(is_equal);
+        let mut asks = entries.iter().filter_map(InboxEntry::ask);
+        let first = asks.find(|other| approvals::are_equal(other, ask)).cloned();
+        let place = entries.iter().rposition(|entry| {
+            let other = entry.ask();
+            other.is_some_and(|other| approvals::are_equal(other, ask))
+        });
         entries.insert(
             place.map_or(entries.len(), |at| at + 1),
             InboxEntry {

@@ -61,9 +61,9 @@ pub(super) async fn logs(common: &CommonArgs, args: LogsArgs) -> Result<CliExit,
     let agent = agent_lookup::load_agent(&mut client, &args.agent).await?;
     let mut reader = TranscriptPrinter {
         format: match (common.json, args.follow) {
-            (false, _) => LogFormat::Text,
-            (true, true) => LogFormat::JsonLines,
-            (true, false) => LogFormat::Document(StoryDocument::default()),
+            (false, _) => StoryFormat::Text,
+            (true, true) => StoryFormat::JsonLines,
+            (true, false) => StoryFormat::Document(StoryDocument::default()),
         },
         agent: agent.id,
         after: args.after,
@@ -121,7 +121,7 @@ async fn follow(
     }
 }
 
-enum LogFormat {
+enum StoryFormat {
     Text,
     /// One document for each part and each decision.
     JsonLines,
@@ -139,7 +139,7 @@ struct StoryDocument {
 }
 
 struct TranscriptPrinter {
-    format: LogFormat,
+    format: StoryFormat,
     agent: String,
     after: Option<u64>,
     /// The last decision that was read.
@@ -207,9 +207,9 @@ impl TranscriptPrinter {
             && event.sequence < before
         {
             match &mut self.format {
-                LogFormat::Text => output::print(&decision_text(event))?,
-                LogFormat::JsonLines => output::print_json(event)?,
-                LogFormat::Document(document) => document.decisions.push(event.clone()),
+                StoryFormat::Text => output::print(&decision_text(event))?,
+                StoryFormat::JsonLines => output::print_json(event)?,
+                StoryFormat::Document(document) => document.decisions.push(event.clone()),
             }
             self.waiting.pop_front();
         }
@@ -218,9 +218,9 @@ impl TranscriptPrinter {
 
     fn print_part(&mut self, part: TranscriptPart) -> Result<(), CliError> {
         match &mut self.format {
-            LogFormat::Text => output::print(&part.entries.iter().map(entry).collect::<String>()),
-            LogFormat::JsonLines => output::print_json(&part),
-            LogFormat::Document(document) => {
+            StoryFormat::Text => output::print(&part.entries.iter().map(entry).collect::<String>()),
+            StoryFormat::JsonLines => output::print_json(&part),
+            StoryFormat::Document(document) => {
                 document.parts.push(part);
                 Ok(())
             }
@@ -228,7 +228,7 @@ impl TranscriptPrinter {
     }
 
     fn print_document(&mut self) -> Result<(), CliError> {
-        let LogFormat::Document(document) = &mut self.format else {
+        let StoryFormat::Document(document) = &mut self.format else {
             return Ok(());
         };
         document.next = self.after.max(self.decided).unwrap_or(0);

@@ -52,6 +52,7 @@ pub(super) async fn replace_host(
         agents: shutdown::running_agents(&mut client).await?.len(),
         agents_alone_ms: status.agents_alone_ms,
     };
+    // A host that ends waits for its connections, and must not wait for this one.
     drop(client);
     shutdown::end_host(&endpoint, AgentsAtShutdown::Keep).await?;
     output::print_message(format_args!(

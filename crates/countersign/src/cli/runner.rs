@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use countersign_agents::own_terminal::RUNNER_COMMAND;
 
 use crate::error::CliError;
 use crate::exit::CliExit;
@@ -26,6 +27,20 @@ pub(crate) fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<Run
     as_a_host_does.then(|| RunnerArgs {
         folder: folder.into(),
     })
+}
+
+/// The folder that the runner of a person's own terminal is started with.
+pub(crate) fn terminal_folder(mut given: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    let (command, flag, folder) = (given.next()?, given.next()?, given.next()?);
+    let is_runner = command == RUNNER_COMMAND && flag == "--folder" && given.next().is_none();
+    is_runner.then(|| folder.into())
+}
+
+/// What runs one of a person's own terminals. Started by the host, never by a person.
+pub(crate) async fn terminal_runner(folder: PathBuf) -> Result<CliExit, CliError> {
+    let ran = countersign_agents::own_terminal::run(&folder).await;
+    ran.map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(CliExit::Ok)
 }
 
 pub(crate) async fn runner(args: RunnerArgs) -> Result<CliExit, CliError> {

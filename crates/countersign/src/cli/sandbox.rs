@@ -29,21 +29,21 @@ pub(crate) enum SandboxCommand {
         Every attempt is aimed at files, a process and sockets that the check makes for itself.\n\
         Exits with 1 if anything gets out of level full, or if that level is not available."
     )]
-    Check(CheckArgs),
+    Check(SandboxCheckArgs),
     /// Say what an agent sees and may change, if it were started now
     #[command(after_help = "Examples:\n  countersign sandbox explain builder")]
-    Explain(ExplainArgs),
+    Explain(SandboxExplainArgs),
 }
 
 #[derive(clap::Args)]
-pub(crate) struct ExplainArgs {
+pub(crate) struct SandboxExplainArgs {
     /// The agent, by name or id
     #[arg(value_name = "AGENT")]
     agent: String,
 }
 
 #[derive(clap::Args)]
-pub(crate) struct CheckArgs {
+pub(crate) struct SandboxCheckArgs {
     /// Only this level [default: every one that this machine has]
     #[arg(long, value_name = "LEVEL", value_parser = ["full", "landlock", "open"])]
     level: Option<String>,
@@ -62,7 +62,7 @@ pub(super) async fn sandbox(
     }
 }
 
-async fn explain(common: &CommonArgs, args: ExplainArgs) -> Result<CliExit, CliError> {
+async fn explain(common: &CommonArgs, args: SandboxExplainArgs) -> Result<CliExit, CliError> {
     let mut client = common.connect().await?;
     let agent = load_agent(&mut client, &args.agent).await?;
     let managed = agent.managed.ok_or_else(|| {
@@ -125,29 +125,31 @@ fn plan_text(plan: &ConfinementPlan) -> String {
         0 => "fail at once".to_owned(),
         seconds => format!("wait {seconds} seconds for an answer"),
     };
-    let list = |what: &str, paths: &[PathBuf]| {
-        let rows = paths.iter().map(|path| {
-            let there = if path.exists() {
-                ""
-            } else {
-                "  (does not exist)"
-            };
-            format!("  {}{there}\n", escape_text::line(&path.to_string_lossy()))
-        });
-        format!("{what}:\n{}", rows.collect::<String>())
-    };
+
     [
         format!("profile: {level}\nnetwork: {network}\nwrites outside: {outside}\n"),
-        list("sees", &plan.read),
-        list("does not see", &plan.hide),
-        list("may change", &plan.write),
-        list("may not change inside these", &plan.read_only),
-        list("folders of sockets", &plan.sockets),
+        path_list("sees", &plan.read),
+        path_list("does not see", &plan.hide),
+        path_list("may change", &plan.write),
+        path_list("may not change inside these", &plan.read_only),
+        path_list("folders of sockets", &plan.sockets),
     ]
     .concat()
 }
 
-fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExit, CliError> {
+fn path_list(heading: &str, paths: &[PathBuf]) -> String {
+    let rows = paths.iter().map(|path| {
+        let there = if path.exists() {
+            ""
+        } else {
+            "  (does not exist)"
+        };
+        format!("  {}{there}\n", escape_text::line(&path.to_string_lossy()))
+    });
+    format!("{heading}:\n{}", rows.collect::<String>())
+}
+
+fn check(common: &CommonArgs, args: SandboxCheckArgs) -> Result<CliExit, CliError> {
     let paths = HostPaths::from_environment()?;
     let settings = host::sandbox_settings(&paths, &HostConfig::default());
     let support = settings.support();
@@ -157,13 +159,15 @@ fn check(common: &CommonArgs, args: CheckArgs) -> Result<CliExit, CliError> {
         SandboxLevel::Landlock,
         SandboxLevel::Open,
     ];
-    let chosen = |level: &SandboxLevel| match &args.level {
-        Some(name) => level.as_str() == name,
-        None => *level <= support.level,
-    };
     let mut reports = Vec::new();
-    for level in levels.into_iter().filter(chosen) {
-        reports.push(run_level(&settings.helper, &support, level, &parent)?);
+    for level in levels {
+        let is_chosen = match &args.level {
+            Some(name) => level.as_str() == name,
+            None => level <= support.level,
+        };
+        if is_chosen {
+            reports.push(run_level(&settings.helper, &support, level, &parent)?);
+        }
     }
     common.print(&reports, || {
         reports

@@ -9,6 +9,7 @@ use countersign_protocol::{
     AgentProtocol, EnvVariable, HostAgent, HostAgentState, Raw, SpawnAgentParams, WaitUntil,
     WorktreeParams, method,
 };
+use countersign_sandbox::SandboxProfile;
 
 use super::args::LabelArg;
 use super::rules::{self, init::RulesOffer};
@@ -105,7 +106,7 @@ pub(crate) struct SpawnArgs {
     #[arg(long, value_name = "TIME")]
     ask_timeout: Option<TimeLimit>,
     /// Sandbox profile: `work`, `open` for none, or a table `[sandbox.NAME]` of config.toml [default: `[agents]
-    /// sandbox` in config.toml, otherwise `open`]
+    /// sandbox` in config.toml, otherwise `work`]
     #[arg(long, value_name = "NAME")]
     sandbox: Option<String>,
     /// `orchestrator` lets it start agents of its own, each after an ask
@@ -188,7 +189,22 @@ pub(super) fn print_started(common: &CommonArgs, agent: &HostAgent) -> Result<Cl
     let name = escape::line(&agent.name);
     output::print(&format!("{name}\n"))?;
     output::print_message(format_args!("follow it with `countersign logs -f {name}`"));
+    if cannot_commit(agent) {
+        output::print_message(
+            "its sandbox keeps `.git` read-only, so it cannot commit; `--worktree` gives it a branch of its own",
+        );
+    }
     Ok(CliExit::Ok)
+}
+
+/// Whether it works in the usual sandbox and in a repository that is not a worktree of its own.
+fn cannot_commit(agent: &HostAgent) -> bool {
+    agent.managed.as_ref().is_some_and(|managed| {
+        let sandbox = managed.sandbox.as_ref();
+        managed.worktree.is_none()
+            && sandbox.is_some_and(|sandbox| sandbox.profile == SandboxProfile::USUAL)
+            && Path::new(&managed.cwd).join(".git").is_dir()
+    })
 }
 
 /// The prompt and the branch. A branch may stand for itself after `--worktree`; a single word there is

@@ -118,8 +118,10 @@ impl TryFrom<String> for TopicName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if (1..=64).contains(&text.len()) && text.bytes().all(is_plain) {
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        if is_plain && (1..=64).contains(&text.len()) {
             Ok(Self(text))
         } else {
             Err(format!(
@@ -283,10 +285,11 @@ fn kinds(setting: Option<&KindList>) -> Vec<NoticeKind> {
 /// The name, or one with a number where two webhooks have the same host. A channel's cursor is found by
 /// its name.
 fn unused_name(channels: &[ChannelSettings], name: &str) -> String {
-    let is_unused = |name: &String| channels.iter().all(|channel| channel.name != *name);
     let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.to_owned()).chain(numbered);
-    names.find(is_unused).unwrap_or_default()
+    std::iter::once(name.to_owned())
+        .chain(numbered)
+        .find(|name| channels.iter().all(|channel| channel.name != *name))
+        .unwrap_or_default()
 }
 
 /// The text of a file that only its user can read.
@@ -316,8 +319,10 @@ fn read_secret(path: &Path) -> Result<String, CliError> {
     let read = file.take(NOTIFY_SECRET_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|source| CliError::file("read", path, source))?;
     let secret = text.trim();
-    let is_plain = |character: char| character.is_ascii_graphic() || character == ' ';
-    if secret.is_empty() || !secret.chars().all(is_plain) {
+    let is_plain = secret
+        .chars()
+        .all(|character| character.is_ascii_graphic() || character == ' ');
+    if secret.is_empty() || !is_plain {
         return Err(CliError::failed(format!(
             "`{shown}` does not hold one line with a secret"
         )));

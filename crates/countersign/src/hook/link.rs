@@ -42,12 +42,12 @@ enum HookAttempt {
     Refused(String),
 }
 
-pub(super) struct HostLink<'a> {
+pub(super) struct HookLink<'a> {
     socket: &'a Path,
     deadline: Instant,
 }
 
-impl<'a> HostLink<'a> {
+impl<'a> HookLink<'a> {
     pub(super) fn new(socket: &'a Path, deadline: Instant) -> Self {
         Self { socket, deadline }
     }
@@ -61,6 +61,7 @@ impl<'a> HostLink<'a> {
                 return Err(HookFailure::Late);
             }
             let wait = left.saturating_sub(HOSTS_LEAD);
+            // Computed for each attempt, because earlier ones used up a part of the time.
             params.wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             match self.attempt(params, left) {
                 HookAttempt::Answered(result) => return Ok(*result),
@@ -111,6 +112,7 @@ fn read_response<S: Read>(mut response: HttpResponse<S>) -> HookAttempt {
     let status = response.status;
     let body = response
         .read_body(FRAME_BYTES_MAX)
+        // Bytes behind the body mean that this is not one answer, so none of it is believed.
         .and_then(|body| response.expect_end().map(|()| body));
     match body {
         Ok(body) if status == 200 => serde_json::from_slice(&body).map_or_else(

@@ -118,6 +118,7 @@ fn render_answer(answer: &HookAnswer, form: AnswerForm) -> RenderedAnswer {
     // JSON escapes control characters by itself; stderr goes to a terminal as it is.
     let reason = visible(&answer.reason, TextLayout::Line).into_owned();
     match out {
+        // Zero for a denial too: Claude Code reads JSON from stdout only if the hook succeeded.
         Some(out) => RenderedAnswer {
             out: format!("{out}\n"),
             err: String::new(),

@@ -15,7 +15,7 @@ use crate::http_client::{self, HttpPost, HttpResponse};
 
 /// A call that is not answered yet, as whoever cancels it sees it.
 #[derive(Default)]
-pub(super) struct PendingCall {
+pub(super) struct CancellableCall {
     state: Mutex<PendingCallState>,
     cancelled: Condvar,
 }
@@ -26,7 +26,7 @@ struct PendingCallState {
     stream: Option<UnixStream>,
 }
 
-impl PendingCall {
+impl CancellableCall {
     /// Ends the wait. Nothing is answered.
     pub(super) fn cancel(&self) {
         let mut state = self.state();
@@ -68,7 +68,7 @@ impl PendingCall {
 }
 
 /// How an attempt came out, if it did not come to an answer.
-enum CallFailure {
+enum AttemptFailure {
     /// Nothing was done: no host was there, or it said that it does nothing now.
     NotReceived,
     /// It may have been done.
@@ -80,7 +80,7 @@ enum CallFailure {
 struct RelayedCall<'a> {
     bridge: &'a McpBridge,
     request: &'a McpRequest,
-    underway: &'a PendingCall,
+    underway: &'a CancellableCall,
     post: HttpPost<'a>,
     /// Words on progress so far.
     told: u64,
@@ -92,7 +92,7 @@ pub(super) fn perform(
     request: &McpRequest,
     line: &[u8],
     number: u64,
-    underway: &PendingCall,
+    underway: &CancellableCall,
 ) {
     let headers = headers(bridge, request, number);
     let mut call = RelayedCall {
@@ -145,13 +145,13 @@ impl RelayedCall<'_> {
                 Err(lost) => lost,
             };
             match lost {
-                CallFailure::Refused(message) => return self.refuse(&message),
+                AttemptFailure::Refused(message) => return self.refuse(&message),
                 // The request may have been carried out before the connection broke. Sent again, a
                 // message could reach an agent twice, so the caller is told to look instead.
-                CallFailure::Unknown if !self.request.is_repeatable() => {
+                AttemptFailure::Unknown if !self.request.is_repeatable() => {
                     return self.report_unknown_outcome();
                 }
-                CallFailure::NotReceived | CallFailure::Unknown => {}
+                AttemptFailure::NotReceived | AttemptFailure::Unknown => {}
             }
             if began.elapsed() > Duration::from_millis(MCP_HOST_WAIT_MS) {
                 return self.refuse("no host is running: start one with `countersign up`");
@@ -167,21 +167,22 @@ impl RelayedCall<'_> {
     }
 
     /// One attempt. An answer has been passed on when this is well.
-    fn attempt(&mut self) -> Result<(), CallFailure> {
+    fn attempt(&mut self) -> Result<(), AttemptFailure> {
         let stream =
-            UnixStream::connect(&self.bridge.socket).map_err(|_| CallFailure::NotReceived)?;
+            UnixStream::connect(&self.bridge.socket).map_err(|_| AttemptFailure::NotReceived)?;
         self.underway
             .hold_connection(&stream)
-            .map_err(|_| CallFailure::NotReceived)?;
-        let mut answer = http_client::post(stream, &self.post).map_err(|_| CallFailure::Unknown)?;
+            .map_err(|_| AttemptFailure::NotReceived)?;
+        let mut answer =
+            http_client::post(stream, &self.post).map_err(|_| AttemptFailure::Unknown)?;
         // A host that starts or ends refuses before it does anything, so even what must not be done
         // twice may be sent again.
         if answer.status == 503 {
-            return Err(CallFailure::NotReceived);
+            return Err(AttemptFailure::NotReceived);
         }
         loop {
-            let message = next_message(&mut answer).map_err(|_| CallFailure::Unknown)?;
-            let message = message.ok_or(CallFailure::Unknown)?;
+            let message = next_message(&mut answer).map_err(|_| AttemptFailure::Unknown)?;
+            let message = message.ok_or(AttemptFailure::Unknown)?;
             match message::read_host_message(&message) {
                 HostMessage::Answer => {
                     self.deliver_answer(&message);
@@ -191,11 +192,11 @@ impl RelayedCall<'_> {
                     self.progress(message.as_deref().unwrap_or_default());
                 }
                 HostMessage::Other => self.bridge.out.message(&message),
-                HostMessage::HostEnds => return Err(CallFailure::Unknown),
+                HostMessage::HostEnds => return Err(AttemptFailure::Unknown),
                 // A host that failed inside may have acted before it failed.
-                HostMessage::Broken if answer.status == 500 => return Err(CallFailure::Unknown),
+                HostMessage::Broken if answer.status == 500 => return Err(AttemptFailure::Unknown),
                 HostMessage::Broken => {
-                    return Err(CallFailure::Refused(refusal(answer.status, &message)));
+                    return Err(AttemptFailure::Refused(refusal(answer.status, &message)));
                 }
             }
         }

@@ -9,16 +9,21 @@ use serde_json::value::RawValue;
 
 /// Tools that may be called again when nobody knows whether the first call arrived: those that change
 /// nothing, those that the host knows by their key, and answers, of which the same one twice is one.
-const REPEATABLE: [&str; 11] = [
+const REPEATABLE: [&str; 16] = [
     "answer_question",
     "ask_orchestrator",
     "list_agents",
     "list_approvals",
+    "list_layouts",
     "list_questions",
     "notify_orchestrator",
+    "propose_key_binding",
+    "propose_layout",
+    "propose_theme",
     "read_transcript",
     "request_permission",
     "resolve_approval",
+    "save_layout",
     "spawn_agent",
     "wait_for_agents",
 ];
@@ -142,7 +147,7 @@ pub(super) enum HostMessage {
 const HOST_ENDS: i64 = -32_099;
 
 #[derive(Deserialize)]
-struct HostReply<'a> {
+struct HostEnvelope<'a> {
     #[serde(borrow)]
     jsonrpc: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -155,7 +160,7 @@ struct HostReply<'a> {
 
 /// What a message of the host is, as far as it matters here.
 pub(super) fn read_host_message(text: &str) -> HostMessage {
-    let Some(reply) = object::<HostReply<'_>>(text) else {
+    let Some(reply) = object::<HostEnvelope<'_>>(text) else {
         return HostMessage::Broken;
     };
     match reply.method.as_deref() {

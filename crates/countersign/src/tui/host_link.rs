@@ -1,5 +1,5 @@
-//! The connections to the host: one for news, two for calls, one for the transcript that is looked at, and one that
-//! says which ask is on the screen and hears what is open on others.
+//! The connections to the host: one for news, two for calls, two for terminals, one for the transcript that is looked
+//! at, and one that says which ask is on the screen and hears what is open on others.
 //!
 //! Invariants: nothing is sent twice; a connection that was made before the host was lost is not used afterwards.
 
@@ -32,6 +32,8 @@ pub(super) struct HostLinks {
     messages: mpsc::Receiver<Message>,
     decide: mpsc::Sender<HostCall>,
     read: mpsc::Sender<HostCall>,
+    watch: mpsc::Sender<HostCall>,
+    typed: mpsc::Sender<HostCall>,
     followed: watch::Sender<Option<String>>,
     /// The ask or question that is on the screen.
     shown: watch::Sender<Option<String>>,
@@ -46,19 +48,22 @@ impl HostLinks {
         let (news, messages) = mpsc::channel(NEWS_WAITING);
         let (decide, decide_calls) = mpsc::channel(CALLS_WAITING);
         let (read, read_calls) = mpsc::channel(CALLS_WAITING);
+        let (watch, watch_calls) = mpsc::channel(CALLS_WAITING);
+        let (typed, typed_calls) = mpsc::channel(CALLS_WAITING);
         let (followed, follow_receiver) = watch::channel(None);
         let (shown, shown_receiver) = watch::channel(None);
         let losses = Arc::new(AtomicU64::new(0));
         let tasks = TaskTracker::new();
         tasks.spawn(read_news(endpoint.clone(), news.clone()));
-        for calls in [decide_calls, read_calls] {
-            let lane = CallLaneWorker {
-                endpoint: endpoint.clone(),
-                losses: Arc::clone(&losses),
-                client: None,
-            };
-            tasks.spawn(lane.run(calls, news.clone()));
+        let lane = CallLaneWorker {
+            endpoint: endpoint.clone(),
+            losses: Arc::clone(&losses),
+            client: None,
+        };
+        for calls in [decide_calls, read_calls, typed_calls] {
+            tasks.spawn(lane.another().run(calls, news.clone()));
         }
+        tasks.spawn(lane.run_newest(watch_calls, news.clone()));
         tasks.spawn(share_presence(
             endpoint.clone(),
             shown_receiver,
@@ -69,6 +74,8 @@ impl HostLinks {
             messages,
             decide,
             read,
+            watch,
+            typed,
             followed,
             shown,
             losses,
@@ -93,6 +100,8 @@ impl HostLinks {
         let lane = match call.lane {
             CallLane::Decide => &self.decide,
             CallLane::Read => &self.read,
+            CallLane::Watch => &self.watch,
+            CallLane::Type => &self.typed,
         };
         lane.try_send(call).map_err(|refused| {
             let call = refused.into_inner();
@@ -189,10 +198,47 @@ impl CallLaneWorker {
         }
     }
 
+    /// A lane with a connection of its own.
+    fn another(&self) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            losses: Arc::clone(&self.losses),
+            client: None,
+        }
+    }
+
+    /// Makes the newest call: one that waits is given up, with its connection, when another comes.
+    async fn run_newest(
+        mut self,
+        mut calls: mpsc::Receiver<HostCall>,
+        replies: mpsc::Sender<Message>,
+    ) {
+        let mut next = calls.recv().await;
+        while let Some(call) = next {
+            let performed = tokio::select! {
+                result = self.perform(&call) => Ok(result),
+                newer = calls.recv() => Err(newer),
+            };
+            next = match performed {
+                Ok(result) => {
+                    let tag = call.tag;
+                    if replies.send(Message::Reply { tag, result }).await.is_err() {
+                        return;
+                    }
+                    calls.recv().await
+                }
+                Err(newer) => newer,
+            };
+        }
+    }
+
     async fn perform(&mut self, call: &HostCall) -> CallResult {
+        // Read before connecting, so that a host that is lost meanwhile makes this connection an old one.
         let losses = self.losses.load(Ordering::Relaxed);
         let params: Box<RawValue> = RawValue::from_string(call.params.clone())
             .map_err(|error| failure_of(error.to_string()))?;
+        // Taken out: a call that `run_newest` gives up drops its connection with it, so that its
+        // late reply is never taken for the reply to the next call.
         let known = self.client.take().filter(|(made_at, _)| *made_at == losses);
         let mut client = match known {
             Some((_, client)) => client,
@@ -272,6 +318,7 @@ async fn keep_present(
             tokio::select! {
                 changed = shown.changed() => match changed {
                     Ok(()) => break,
+                    // The screen is gone, and this task ends with the runtime.
                     Err(_) => std::future::pending().await,
                 },
                 () = &mut again => break,

@@ -74,7 +74,10 @@ fn print(
             | Effect::OpenEditor(_)
             | Effect::CaptureMouse(_)
             | Effect::SaveLayout { .. }
+            | Effect::ReadNotes
+            | Effect::SaveNotes(_)
             | Effect::Redraw
+            | Effect::RunCommand(_)
             | Effect::Suspend => {}
         }
     }

@@ -85,9 +85,9 @@ pub(super) fn handle_key(screen: &mut WatchScreen, key: KeyPress, time: KeyTime)
         InputMode::Confirm { option } => confirm(screen, &key, option, Vec::new(), time),
         InputMode::Save { option, rules } => confirm_rules(screen, &key, option, rules, time),
         InputMode::Choose { index } => choose(screen, &key, index, time),
-        InputMode::TypeDenial { text } => edit_text(screen, key, text, TextPurpose::Denial, time),
+        InputMode::TypeDenial { text } => edit_text(screen, key, text, InputPurpose::Denial, time),
         InputMode::TypeAnswer { text, given } => {
-            edit_text(screen, key, text, TextPurpose::Answer { given }, time)
+            edit_text(screen, key, text, InputPurpose::Answer { given }, time)
         }
     }
 }
@@ -316,6 +316,7 @@ fn confirm(
         _ => return cancel(screen, "nothing was sent: another key was pressed", time),
     };
     let origin = time.origin(screen);
+    // With no ask to look at, the stricter case is assumed.
     let is_allow = match screen.selected_item().map(|item| &item.content) {
         Some(InboxContent::Ask(row)) => approvals::allows(row, &option),
         _ => true,
@@ -399,7 +400,7 @@ fn reply(screen: &mut WatchScreen) {
 }
 
 #[derive(Clone)]
-enum TextPurpose {
+enum InputPurpose {
     Denial,
     Answer {
         /// The answers to the earlier questions of the same ask.
@@ -412,7 +413,7 @@ fn edit_text(
     screen: &mut WatchScreen,
     key: KeyPress,
     mut text: String,
-    purpose: TextPurpose,
+    purpose: InputPurpose,
     time: KeyTime,
 ) -> KeyAction {
     match key {
@@ -437,8 +438,8 @@ fn edit_text(
         _ => {}
     }
     screen.mode = match purpose {
-        TextPurpose::Denial => InputMode::TypeDenial { text },
-        TextPurpose::Answer { given } => InputMode::TypeAnswer { text, given },
+        InputPurpose::Denial => InputMode::TypeDenial { text },
+        InputPurpose::Answer { given } => InputMode::TypeAnswer { text, given },
     };
     KeyAction::None
 }
@@ -446,7 +447,7 @@ fn edit_text(
 fn submit_text(
     screen: &mut WatchScreen,
     text: &str,
-    purpose: TextPurpose,
+    purpose: InputPurpose,
     time: KeyTime,
 ) -> KeyAction {
     let text = text.trim();
@@ -464,8 +465,8 @@ fn submit_text(
     }
     let origin = time.origin(screen);
     let sent = match purpose {
-        TextPurpose::Denial => GuardEvent::Deny { origin },
-        TextPurpose::Answer { .. } => GuardEvent::Answer { origin },
+        InputPurpose::Denial => GuardEvent::Deny { origin },
+        InputPurpose::Answer { .. } => GuardEvent::Answer { origin },
     };
     let decision = screen.tell_guard(&sent, time.handled);
     let (GuardDecision::Deny { subject: id, .. } | GuardDecision::Answer { subject: id, .. }) =
@@ -475,13 +476,13 @@ fn submit_text(
     };
     screen.mode = InputMode::Browse;
     match purpose {
-        TextPurpose::Denial => KeyAction::Resolve {
+        InputPurpose::Denial => KeyAction::Resolve {
             id,
             option: DENY.into(),
             message: Some(text.to_owned()),
             remember: Vec::new(),
         },
-        TextPurpose::Answer { given } => match screen.selected_item().map(|item| &item.content) {
+        InputPurpose::Answer { given } => match screen.selected_item().map(|item| &item.content) {
             Some(InboxContent::Ask(row)) => {
                 let row = row.clone();
                 submit_choice(screen, &row, text, given)
@@ -495,10 +496,10 @@ fn submit_text(
 }
 
 /// Whether nothing is an answer to the question that is being answered.
-fn can_be_left_empty(screen: &WatchScreen, purpose: &TextPurpose) -> bool {
+fn can_be_left_empty(screen: &WatchScreen, purpose: &InputPurpose) -> bool {
     let item = screen.selected_item();
     match (purpose, item.map(|item| &item.content)) {
-        (TextPurpose::Answer { given }, Some(InboxContent::Ask(row))) => {
+        (InputPurpose::Answer { given }, Some(InboxContent::Ask(row))) => {
             let asked = row.questions.get(given.len());
             asked.is_some_and(|asked| asked.optional)
         }
@@ -520,6 +521,8 @@ fn submit_choice(
         Ok(answer) => given.push(answer),
         Err(why) => screen.note = why,
     }
+    // Also after an answer that does not fit: `given` did not grow, so the same
+    // question comes again.
     if given.len() < row.questions.len() {
         screen.mode = InputMode::TypeAnswer {
             text: String::new(),

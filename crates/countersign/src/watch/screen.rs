@@ -296,6 +296,7 @@ impl WatchScreen {
             let first = self.items.first().map(|item| item.id().to_owned());
             return self.select(first, now);
         };
+        // Above the first item the index wraps round, and then no item has it, as below the last.
         let next = if down {
             index + 1
         } else {

@@ -274,7 +274,11 @@ pub(crate) fn command(home: &Path) -> Command {
     command
 }
 
-/// What the host itself defends is tested without a sandbox, unless a variable names another profile.
+/// The sandbox that a host gives to its agents by default.
+pub(crate) const DEFAULT_SANDBOX: (&str, &str) = ("COUNTERSIGN_SANDBOX", "");
+
+/// What the host itself defends is tested without a sandbox, unless a variable names another profile; nothing stands for
+/// the default.
 fn usual_sandbox() -> String {
     std::env::var("COUNTERSIGN_TEST_SANDBOX").unwrap_or_else(|_| "open".to_owned())
 }

@@ -50,6 +50,7 @@ mod outlive_cli;
 mod outlive_held;
 mod outlive_load;
 mod outlive_table;
+mod own_terminals;
 mod real_agents;
 mod rules;
 mod rules_cli;

@@ -1,11 +1,11 @@
 //! Terminals of an agent on the real binary: whatever a command prints or leaves, the host stands.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::host::{command, poll};
+use crate::host::{PATIENCE, command, poll};
 use crate::http::Rest;
 use crate::scene::{Scene, rested, told};
 use crate::wire::Wire;
@@ -35,6 +35,22 @@ pub(crate) async fn allow_all(wire: &mut Wire, id: &Value) {
             return;
         }
     }
+}
+
+/// Has a new agent run these commands and then wait for ever, and returns when it waits.
+async fn start_command(scene: &Scene, wire: &mut Wire, commands: &str) -> Value {
+    let ready = scene.path("ready");
+    let command = format!("{commands}; touch {ready}; sleep 1000");
+    let steps = json!([{ "terminal": { "command": command } }]);
+    let id = scene.spawn(wire, "ann", &steps).await;
+    let asked = wire.event_of("approval.requested").await;
+    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": "approve" });
+    // A rule may have been faster.
+    wire.reply("host.resolve_approval", params).await;
+    poll("the command to run", || {
+        fs::exists(&ready).unwrap().then_some(())
+    });
+    id
 }
 
 #[tokio::test]
@@ -127,16 +143,7 @@ async fn a_runner_that_ends_without_a_host_leaves_what_its_terminals_wrote() {
     fs::write(home.path().join("rules.toml"), RULES).unwrap();
     let mut scene = Scene::begin_in(home, &[("COUNTERSIGN_RUNNER_PATIENCE_MS", "2000")]);
     let mut wire = Wire::subscriber(&scene.host).await;
-    let ready = scene.path("ready");
-    let command = format!("echo begun; touch {ready}; sleep 1000");
-    let steps = json!([{ "terminal": { "command": command } }]);
-    let id = scene.spawn(&mut wire, "ann", &steps).await;
-    let asked = wire.event_of("approval.requested").await;
-    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": "approve" });
-    wire.reply("host.resolve_approval", params).await;
-    poll("the command to run", || {
-        fs::exists(&ready).unwrap().then_some(())
-    });
+    let id = start_command(&scene, &mut wire, "echo begun").await;
     scene.host.kill();
     poll("the runner to give up", || {
         scene.runners().is_empty().then_some(())
@@ -199,7 +206,7 @@ async fn a_command_that_leaves_a_daemon_exits_at_once_and_its_release_ends_the_d
     let steps = json!([{ "terminal": { "command": command, "keep": true } }]);
     let (id, said) = play(&scene, &mut wire, &steps).await;
     assert!(said.contains("started\\n"), "{said}");
-    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(begin.elapsed() < PATIENCE);
     let left: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
     assert!(
         scene.processes().contains(&left),
@@ -233,16 +240,8 @@ async fn a_command_that_ignores_sigterm_is_killed_with_everything_it_started() {
 async fn an_agent_that_is_ended_takes_its_stubborn_commands_along() {
     let scene = Scene::begin_with_rules(RULES);
     let mut wire = Wire::subscriber(&scene.host).await;
-    let ready = scene.path("ready");
-    let command = format!("trap '' TERM HUP INT; (setsid sleep 1000 &); touch {ready}; sleep 1000");
-    let steps = json!([{ "terminal": { "command": command } }]);
-    let id = scene.spawn(&mut wire, "ann", &steps).await;
-    let asked = wire.event_of("approval.requested").await;
-    let params = json!({ "approval_id": asked["payload"]["id"], "resolution": "approve" });
-    wire.reply("host.resolve_approval", params).await;
-    poll("the command to run", || {
-        fs::exists(&ready).unwrap().then_some(())
-    });
+    let commands = "trap '' TERM HUP INT; (setsid sleep 1000 &)";
+    let id = start_command(&scene, &mut wire, commands).await;
     wire.ok("host.kill_agent", json!({ "agent_id": id })).await;
     rested(&mut wire, &id).await;
     assert_eq!(scene.described(), Vec::<String>::new());

@@ -6,6 +6,7 @@ mod ceilings;
 mod families;
 mod hierarchy;
 mod parent_messages;
+mod proposals;
 mod questions;
 
 use std::collections::BTreeMap;

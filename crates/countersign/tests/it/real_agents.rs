@@ -6,7 +6,9 @@
 mod actor;
 mod alike;
 mod choices;
+pub(crate) mod claude_process;
 mod claudes_own;
+mod confined;
 mod edited;
 mod family;
 mod mcp_config;
@@ -26,7 +28,7 @@ mod tools;
 
 pub(crate) use stage::is_there;
 
-/// A test of its own for each agent and story.
+/// A test of its own for each agent and story, in the sandbox that agents get by default.
 macro_rules! told_of {
     ($($module:ident, $agent:ident: $($story:ident)+;)+) => {
         $(
@@ -36,7 +38,8 @@ macro_rules! told_of {
                 $(
                     #[tokio::test]
                     async fn $story() {
-                        if let Some(stage) = super::stage::Stage::set(RealAgent::$agent).await {
+                        let stage = super::stage::Stage::set_confined(RealAgent::$agent).await;
+                        if let Some(stage) = stage {
                             super::stories::$story(stage).await;
                         }
                     }

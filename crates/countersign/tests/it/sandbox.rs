@@ -10,13 +10,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, command};
+use crate::host::{DEFAULT_SANDBOX, Host, command};
 use crate::managed::{PROGRAM, script};
-use crate::managed_terminals::{allow_all, play};
+use crate::managed_terminals::play;
 use crate::scene::{Scene, rested, told};
 use crate::wire::Wire;
 
-const CONFINED: (&str, &str) = ("COUNTERSIGN_SANDBOX", "work");
 const NOBODY: u32 = 65534;
 
 /// What is blocked fails at once here, instead of becoming an ask.
@@ -29,7 +28,7 @@ fn begin(config: &str) -> Scene {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("rules.toml"), RULES).unwrap();
     std::fs::write(home.path().join("config.toml"), config).unwrap();
-    Scene::begin_in(home, &[CONFINED])
+    Scene::begin_in(home, &[DEFAULT_SANDBOX])
 }
 
 /// A folder that is not for temporary files, which a sandbox has its own of.
@@ -82,7 +81,7 @@ async fn an_agent_and_its_terminals_change_nothing_outside_their_folder() {
 #[tokio::test]
 async fn a_confined_agent_reaches_the_hosts_tools_and_its_asks_name_its_sandbox() {
     let home = tempfile::tempdir().unwrap();
-    let scene = Scene::begin_in(home, &[CONFINED]);
+    let scene = Scene::begin_in(home, &[DEFAULT_SANDBOX]);
     let socket = scene.host.home().join("run/host.sock");
     let look = format!(
         "'{PROGRAM}' mcp --socket {} < /dev/null && echo REACHED",
@@ -137,9 +136,16 @@ fn outcomes(said: &str) -> Vec<&str> {
         .collect()
 }
 
+/// With git's own folder of the worktree in `own`.
+fn in_git_folder(line: &str) -> String {
+    format!("own=$(git rev-parse --absolute-git-dir) && test -d \"$own\" && {line}")
+}
+
+/// Nobody is asked about anything of it: what git writes beside the files that it may write is a lock, which it could
+/// not put in place afterwards.
 #[tokio::test]
 async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
-    let scene = begin(WITHOUT_HOLDS);
+    let scene = begin("");
     let repo = scene.folder().join("repo");
     std::fs::create_dir(&repo).unwrap();
     std::fs::write(repo.join("a"), "one\n").unwrap();
@@ -150,6 +156,7 @@ async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
         &["branch", "packed"],
         &["pack-refs", "--all"],
         &["branch", "other"],
+        &["config", "extensions.worktreeConfig", "true"],
     ] {
         git(&repo, words);
     }
@@ -157,14 +164,47 @@ async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
     let hook = repo.join(".git/hooks/pre-commit");
     let lines = [
         (commit.to_owned(), "DONE"),
+        (commit.replace("-qm two", "--amend -qm three"), "DONE"),
         ("git log -1".to_owned(), "DONE"),
         ("git branch side".to_owned(), "DONE"),
+        ("git switch -q -c feature".to_owned(), "DONE"),
+        ("git switch -q countersign/ann".to_owned(), "DONE"),
         ("git update-ref refs/heads/other HEAD".to_owned(), "STOPPED"),
         (
             "git update-ref refs/heads/packed HEAD".to_owned(),
             "STOPPED",
         ),
         ("git config core.fsmonitor touch".to_owned(), "STOPPED"),
+        (
+            "git config --worktree core.fsmonitor touch".to_owned(),
+            "STOPPED",
+        ),
+        // Shared by all worktrees, so these would be the person's too.
+        ("echo x >> a && git stash".to_owned(), "STOPPED"),
+        ("git tag t".to_owned(), "STOPPED"),
+        ("git replace HEAD HEAD~".to_owned(), "STOPPED"),
+        ("git pack-refs --all".to_owned(), "STOPPED"),
+        (in_git_folder("echo /tmp > \"$own/commondir\""), "STOPPED"),
+        (in_git_folder("echo /tmp > \"$own/gitdir\""), "STOPPED"),
+        (in_git_folder("rm -f \"$own/config.worktree\""), "STOPPED"),
+        (
+            in_git_folder("mv \"$own/config.worktree\" \"$own/x\""),
+            "STOPPED",
+        ),
+        (in_git_folder("mv \"$own\" \"$own.2\""), "STOPPED"),
+        (in_git_folder("mkdir \"$own/../other\""), "STOPPED"),
+        (
+            in_git_folder("echo x > \"$own/../../packed-refs\""),
+            "STOPPED",
+        ),
+        (
+            in_git_folder("echo x > \"$own/../../info/attributes\""),
+            "STOPPED",
+        ),
+        (
+            in_git_folder("mkdir -p \"$own/../../modules/x\""),
+            "STOPPED",
+        ),
         (format!("touch {}", hook.display()), "STOPPED"),
         ("mv .git elsewhere".to_owned(), "STOPPED"),
         ("echo gitdir: /tmp > .git".to_owned(), "STOPPED"),
@@ -178,7 +218,7 @@ async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
     params["worktree"] = json!({});
     let mut wire = Wire::subscriber(&scene.host).await;
     let id = wire.ok("host.spawn_agent", params).await["id"].take();
-    allow_all(&mut wire, &id).await;
+    rested(&mut wire, &id).await;
     let said = told(&mut wire, &id).await;
     let expected: Vec<_> = lines.iter().map(|(_, outcome)| *outcome).collect();
     assert_eq!(outcomes(&said), expected, "{said}");
@@ -190,13 +230,27 @@ async fn git_works_in_a_worktree_and_touches_nothing_of_others() {
             .unwrap();
         String::from_utf8(count.stdout).unwrap().trim().to_owned()
     };
-    let counts = ["countersign/ann", "side", "main", "other", "packed"].map(commits);
-    assert_eq!(counts, ["2", "2", "1", "1", "1"]);
+    let counts = [
+        "countersign/ann",
+        "side",
+        "feature",
+        "main",
+        "other",
+        "packed",
+    ];
+    assert_eq!(counts.map(commits), ["2", "2", "2", "1", "1", "1"]);
+    let locks = Command::new("find")
+        .args([".git", "-name", "*.lock"])
+        .current_dir(&repo)
+        .output();
+    assert_eq!(String::from_utf8(locks.unwrap().stdout).unwrap(), "");
     scene.end_all(&mut wire).await;
 }
 
-/// A folder in which a file can be made cannot keep one name of it from being made, and some names in `.git` say which
-/// programs git runs. So nothing in it changes, and nobody is asked.
+/// Git puts each file in place by renaming a lock beside it, so `.git` itself would have to be writable, and a folder in
+/// which files can be made cannot keep a name from being made. The index alone would be enough: it can name a folder of
+/// the agent as a repository, whose configuration then says what `git status` runs. So nothing in it changes, and nobody
+/// is asked.
 #[tokio::test]
 async fn git_reads_a_plain_repository_and_changes_nothing_of_it() {
     let scene = begin("");
@@ -320,7 +374,7 @@ async fn a_repository_hides_more_and_an_explanation_says_what_an_agent_may_do() 
         .unwrap();
     assert!(hidden.contains(secrets.to_str().unwrap()), "{text}");
     assert!(
-        text.starts_with("profile: work (full)\nnetwork: open\nwrites outside: fail at once\n"),
+        text.starts_with("profile: work (full)\nnetwork: what rules and people allow\nwrites outside: fail at once\n"),
         "{text}"
     );
     std::fs::write(&file, "write = [\"/\"]\n").unwrap();
@@ -342,13 +396,7 @@ fn host_without_bubblewrap(config: &str, path: &Path) -> Host {
         let found = found.iter().find(|file| file.exists()).unwrap();
         std::os::unix::fs::symlink(found, path.join(program)).unwrap();
     }
-    Host::start_in(
-        home,
-        &[
-            ("COUNTERSIGN_SANDBOX", ""),
-            ("PATH", path.to_str().unwrap()),
-        ],
-    )
+    Host::start_in(home, &[DEFAULT_SANDBOX, ("PATH", path.to_str().unwrap())])
 }
 
 async fn spawn_in(host: &Host, folder: &Path, sandbox: Option<&str>) -> Value {
@@ -368,13 +416,21 @@ async fn without_bubblewrap_nothing_starts_with_less_than_required() {
     let (path, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let config = "[sandbox.some]\nrequire = \"landlock\"\n[sandbox.strict]\n";
     let host = host_without_bubblewrap(config, path.path());
-    let agent = spawn_in(&host, folder.path(), Some("strict")).await;
-    let message = agent["managed"]["message"].as_str().unwrap();
-    assert_eq!(
-        message,
-        "the sandbox profile `strict` requires level full, and this machine has landlock: bubblewrap is not \
-         installed; install the package `bubblewrap`, or start the agent with `--sandbox open`"
-    );
+    let mut wire = Wire::operator(&host).await;
+    for (sandbox, profile) in [(json!("strict"), "strict"), (Value::Null, "work")] {
+        let params = json!({
+            "command": [PROGRAM, "demo", "agent"], "cwd": folder.path(), "sandbox": sandbox,
+        });
+        let refused = wire.reply("host.spawn_agent", params).await;
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        let expected = format!(
+            "the sandbox profile `{profile}` requires level full, and this machine has landlock: bubblewrap is not \
+             installed; install the package `bubblewrap`, or do without a sandbox: `--sandbox open` for one agent, \
+             `sandbox = \"open\"` below `[agents]` in config.toml for all"
+        );
+        assert!(message.contains(&expected), "{refused}");
+    }
+    assert_eq!(wire.ok("host.agents", json!({})).await, json!([]));
     let level = |agent: &Value| agent["managed"]["sandbox"].clone();
     let agent = spawn_in(&host, folder.path(), Some("some")).await;
     assert_eq!(
@@ -382,7 +438,7 @@ async fn without_bubblewrap_nothing_starts_with_less_than_required() {
         json!({ "profile": "some", "level": "landlock" }),
         "{agent}"
     );
-    let agent = spawn_in(&host, folder.path(), None).await;
+    let agent = spawn_in(&host, folder.path(), Some("open")).await;
     assert_eq!(
         level(&agent),
         json!({ "profile": "open", "level": "open" }),
@@ -395,7 +451,10 @@ async fn without_bubblewrap_nothing_starts_with_less_than_required() {
     let said = doctor.arg("doctor").output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(
-        said.contains("sandbox: level landlock: bubblewrap is not installed; agents are started without a sandbox")
+        said.contains(
+            "sandbox: level landlock: bubblewrap is not installed; agents are not started with the profile `work`, \
+             which is the default"
+        )
             && said.contains("install the package `bubblewrap`"),
         "{said}"
     );

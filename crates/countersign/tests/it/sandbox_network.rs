@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::host::DEFAULT_SANDBOX;
 use crate::managed_terminals::play;
 use crate::scene::{Scene, next_ask, rested, told};
 use crate::wire::Wire;
-
-const CONFINED: (&str, &str) = ("COUNTERSIGN_SANDBOX", "work");
-const CONFIG: &str = "[sandbox.work]\nnetwork = \"proxy\"\n";
 
 /// A server outside of every sandbox, which counts whom it served.
 struct OutsideServer {
@@ -49,8 +47,7 @@ fn begin(network: &[String]) -> Scene {
     let rules: Vec<_> = network.iter().map(|rule| format!(", {rule:?}")).collect();
     let rules = format!("allow = [\"Bash\"{}]\n", rules.concat());
     std::fs::write(home.path().join("rules.toml"), rules).unwrap();
-    std::fs::write(home.path().join("config.toml"), CONFIG).unwrap();
-    Scene::begin_in(home, &[CONFINED])
+    Scene::begin_in(home, &[DEFAULT_SANDBOX])
 }
 
 /// Says this to the proxy, and prints the first line and the last of what comes back.
@@ -154,5 +151,35 @@ async fn a_connection_waits_for_a_person_even_if_the_host_is_killed_meanwhile() 
     assert_eq!(count(&said, "PUBLISHED"), 1, "{said}");
     assert_eq!(count(&said, "403 Forbidden"), 1, "{said}");
     assert_eq!(server.served(), 1);
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_server_of_this_machine_that_the_profile_lists_is_reached_at_its_own_port() {
+    let [listed, other] = [OutsideServer::start(), OutsideServer::start()];
+    let home = tempfile::tempdir().unwrap();
+    let config = format!(
+        "[sandbox.work]\ndomains = [\"localhost:{}\"]\n",
+        listed.port
+    );
+    std::fs::write(home.path().join("rules.toml"), "allow = [\"Bash\"]\n").unwrap();
+    std::fs::write(home.path().join("config.toml"), config).unwrap();
+    let scene = Scene::begin_in(home, &[DEFAULT_SANDBOX]);
+    let direct = |port: u16| {
+        let talk = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{port} && printf \"GET / HTTP/1.1\\r\\n\\r\\n\" >&3 && cat <&3"
+        );
+        format!("bash -c '{talk}'")
+    };
+    let steps = json!([
+        { "run": direct(listed.port) },
+        { "terminal": { "command": "sh", "args": ["-c", direct(listed.port)] } },
+        { "run": tried(&direct(other.port)) },
+    ]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let (_, said) = play(&scene, &mut wire, &steps).await;
+    assert_eq!(count(&said, "PUBLISHED"), 2, "{said}");
+    assert_eq!(count(&said, "STOPPED"), 1, "{said}");
+    assert_eq!([listed.served(), other.served()], [2, 0], "{said}");
     scene.end_all(&mut wire).await;
 }

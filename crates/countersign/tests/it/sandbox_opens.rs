@@ -10,11 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::host::poll;
+use crate::host::{DEFAULT_SANDBOX, poll};
 use crate::scene::{Scene, answer_next, next_ask, rested, told};
 use crate::wire::Wire;
-
-const CONFINED: (&str, &str) = ("COUNTERSIGN_SANDBOX", "work");
 
 /// A folder that is in no root, with a file.
 struct OutsideFolder {
@@ -57,7 +55,7 @@ fn begin(rules: &[String], config: &str) -> Scene {
     let rules = format!("allow = [\"Bash\"{}]\n", rules.concat());
     fs::write(home.path().join("rules.toml"), rules).unwrap();
     fs::write(home.path().join("config.toml"), config).unwrap();
-    Scene::begin_in(home, &[CONFINED])
+    Scene::begin_in(home, &[DEFAULT_SANDBOX])
 }
 
 /// Says how a command ended and why.

@@ -1,5 +1,7 @@
 //! The terminal UI as it is: the built binary in a real terminal, with keys typed into it.
 
+mod files;
+mod own_terminals;
 mod tmux;
 
 use serde_json::{Value, json};
@@ -145,9 +147,7 @@ async fn plain_lines_say_each_ask_once_and_take_words() {
     let id = ask(&mut wire, "cargo test").await;
     let screen = TmuxScreen::open(&host, 100, 30, &["tui", "--plain"]);
     screen.wait_for("Bash: cargo test");
-    screen.type_text("show");
-    screen.press(&["Enter"]);
-    screen.wait_for("command: cargo test");
+    screen.type_line_until("show", "command: cargo test");
     let shown = screen.capture();
     assert_eq!(shown.matches(" from ").count(), 1, "{shown}");
     poll("the first word to count", || {

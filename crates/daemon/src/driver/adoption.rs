@@ -72,6 +72,7 @@ pub(crate) async fn find_runners(
     }
     let mut adopted = HashMap::new();
     while let Some(reached) = reaching.join_next().await {
+        // One that panicked counts as not reached, and its runner is ended with the unknown ones.
         if let Ok((id, Some(connected))) = reached {
             adopted.insert(id, connected);
         }

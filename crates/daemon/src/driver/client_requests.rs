@@ -35,7 +35,7 @@ use super::agent_connection::{
 };
 use super::connection_state::SentAnswer;
 use super::deliveries::Deliveries;
-use super::request_description::Workspace;
+use super::request_description::AgentWorkspace;
 use super::requested_file::RequestedFile;
 pub(super) use resume::RecordedAsks;
 
@@ -60,7 +60,7 @@ pub(super) enum OpenedRequest {
 
 /// See the module.
 pub(super) struct ClientRequests {
-    pub(super) workspace: Workspace,
+    pub(super) workspace: AgentWorkspace,
     pub(super) shells: Arc<dyn ShellBackend>,
     /// The editor that the agent is open in, for files with what was not saved.
     pub(super) editor: Option<AgentEditorLink>,
@@ -73,7 +73,7 @@ pub(super) struct ClientRequests {
 
 impl ClientRequests {
     /// Where the agent works.
-    pub(super) fn workspace(&self) -> &Workspace {
+    pub(super) fn workspace(&self) -> &AgentWorkspace {
         &self.workspace
     }
 
@@ -174,6 +174,7 @@ impl ClientRequests {
         };
         let answer = SentAnswer {
             delivery: Some(delivery),
+            // No line of the agent: it came from the runner.
             ..SentAnswer::to_request(0, allow)
         };
         let mut connection = self.connection.lock();
@@ -300,6 +301,8 @@ impl ClientRequests {
             line,
             limit,
         };
+        // The editor opens the path by its name, and nothing but the path says which file was
+        // judged.
         if !leads_to_itself(path.clone()).await {
             return None;
         }
@@ -308,6 +311,7 @@ impl ClientRequests {
         let (_, EditorReply::Text { text }) = read.ok()?.ok()? else {
             return None;
         };
+        // Looked at again: a link may have been put in its place while the editor read.
         let is_usable = text.len() <= AGENT_FILE_BYTES_MAX && leads_to_itself(path).await;
         is_usable.then_some(text)
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read as _};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use countersign_agents::catalog::{self, AgentFolder};
+use countersign_agents::catalog::{self, AgentStateFolder};
 use countersign_agents::runner::TMP_FOLDER;
 use countersign_agents::worktree;
 use countersign_core::event::{AgentSandbox, SandboxLevel, SpawnOptions, Worktree};
@@ -17,17 +18,26 @@ use countersign_sandbox::{
     ConfinementPlan, ProfilePlaces, RepositorySandbox, SandboxProfile, SandboxSupport, detect,
     resolve,
 };
+use url::{Host, Url};
 
-/// What build tools keep for speed, in the home folder.
-const TOOL_CACHES: [&str; 7] = [
+/// What build tools keep for speed, in the home folder, and the files by which those of one user take turns.
+const TOOL_CACHES: [&str; 12] = [
     ".cargo/registry",
     ".cargo/git",
+    ".cargo/.package-cache",
+    ".cargo/.package-cache-mutate",
     ".npm",
+    ".local/share/pnpm/store",
     ".m2/repository",
     ".gradle/caches",
+    ".ivy2/cache",
+    ".nuget/packages",
     "go/pkg/mod",
     ".bun/install/cache",
 ];
+
+/// Where build tools note how they were used, with whatever begins like it. They work without, so nobody is asked.
+const TOOL_NOTES: [&str; 2] = [".cargo/.global-cache", ".config/go/telemetry"];
 
 /// What a repository says about the sandbox of agents that work in it.
 const REPOSITORY_FILE: &str = ".countersign/sandbox.toml";
@@ -41,9 +51,8 @@ const RULES: [&str; 1] = [".countersign"];
 pub struct SandboxSettings {
     /// What people wrote, by name.
     pub profiles: BTreeMap<String, SandboxProfile>,
-    /// What agents get that are not told otherwise. Without it they run as before, without a sandbox: what a
-    /// sandbox blocks does not become an ask yet, and some agents fail in it.
-    pub usual: Option<String>,
+    /// What agents get that are not told otherwise.
+    pub usual: String,
     /// A program that understands `confine`.
     pub helper: OsString,
     /// Files and folders of the host that agents do not see.
@@ -59,7 +68,7 @@ impl SandboxSettings {
     pub fn new(helper: OsString, socket_folder: PathBuf) -> Self {
         Self {
             profiles: BTreeMap::new(),
-            usual: None,
+            usual: usual_profile().to_owned(),
             helper,
             host_files: Vec::new(),
             socket_folder,
@@ -81,6 +90,34 @@ impl SandboxSettings {
         found
     }
 
+    /// The profile that an agent gets with these options; nothing if it gets no sandbox.
+    fn wanted<'a>(&'a self, options: &'a SpawnOptions) -> Option<&'a str> {
+        let name = options.sandbox.as_deref().unwrap_or(&self.usual);
+        (name != SandboxProfile::OPEN).then_some(name)
+    }
+
+    /// Refuses options with which nothing would be started. What a repository adds is read when the agent starts.
+    pub fn check(&self, options: &SpawnOptions) -> Result<(), String> {
+        match self.wanted(options) {
+            Some(name) => self.find_enforced(name, &self.find(name)?).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// What the machine enforces of a profile, if that is enough for it.
+    fn find_enforced(
+        &self,
+        name: &str,
+        profile: &SandboxProfile,
+    ) -> Result<SandboxSupport, String> {
+        let support = self.support();
+        if profile.require.is_met_by(support.level) {
+            Ok(support)
+        } else {
+            Err(describe_missing(name, profile, &support))
+        }
+    }
+
     fn find(&self, name: &str) -> Result<SandboxProfile, String> {
         if let Some(profile) = self.profiles.get(name) {
             return Ok(profile.clone());
@@ -93,6 +130,16 @@ impl SandboxSettings {
             SandboxProfile::USUAL,
             SandboxProfile::OPEN
         ))
+    }
+}
+
+/// Also where the machine cannot enforce it: an agent that is not told otherwise is refused there, because nobody
+/// said that it may run without. Where there is no sandbox at all, nobody can have one.
+fn usual_profile() -> &'static str {
+    if cfg!(target_os = "linux") {
+        SandboxProfile::USUAL
+    } else {
+        SandboxProfile::OPEN
     }
 }
 
@@ -142,16 +189,12 @@ impl ConfinementRequest {
         let Some(settings) = settings else {
             return Ok(self.open_sandbox());
         };
-        let wanted = self.options.sandbox.as_ref().or(settings.usual.as_ref());
-        let Some(name) = wanted.filter(|name| *name != SandboxProfile::OPEN) else {
+        let Some(name) = settings.wanted(&self.options) else {
             return Ok(self.open_sandbox());
         };
         let profile = settings.find(name)?;
         let profile = profile.tightened(self.repository_sandbox()?);
-        let support = settings.support();
-        if !profile.require.is_met_by(support.level) {
-            return Err(describe_missing(name, &profile, &support));
-        }
+        let support = settings.find_enforced(name, &profile)?;
         let sandbox = AgentSandbox {
             profile: name.to_owned(),
             level: support.level,
@@ -194,7 +237,7 @@ impl ConfinementRequest {
             git_read_only: git.read_only.into_iter().chain(agent_settings).collect(),
             tmp: self.runner_folder.join(TMP_FOLDER),
             caches: self.caches(home.as_deref()),
-            model: known_model(&self.options),
+            model: self.model_servers(),
             agent,
             unasked: self.unasked_files(home.as_deref()),
             countersign: settings.host_files.clone(),
@@ -232,7 +275,7 @@ impl ConfinementRequest {
     /// What the agent keeps, and what in it may not change.
     fn agent_places(&self, home: Option<&Path>) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let known = self.options.agent.as_deref().and_then(catalog::find);
-        let place = |folder: &AgentFolder| {
+        let place = |folder: &AgentStateFolder| {
             let named = folder.variable.and_then(|name| self.variable(name));
             let named = named.map(PathBuf::from).filter(|path| path.is_absolute());
             named.or_else(|| Some(home?.join(folder.path)))
@@ -249,11 +292,23 @@ impl ConfinementRequest {
 
     fn unasked_files(&self, home: Option<&Path>) -> Vec<PathBuf> {
         let known = self.options.agent.as_deref().and_then(catalog::find);
-        let files = known.map(|known| known.unasked).unwrap_or_default();
-        let files = home
+        let of_agent = known.map(|known| known.unasked).unwrap_or_default();
+        let files = of_agent.iter().chain(&TOOL_NOTES);
+        let in_home = home
             .into_iter()
-            .flat_map(|home| files.iter().map(|file| home.join(file)));
-        files.collect()
+            .flat_map(|home| files.clone().map(|file| home.join(file)));
+        in_home.collect()
+    }
+
+    /// Where the model of a known agent is: what is known of it, and what its variables say.
+    fn model_servers(&self) -> Vec<String> {
+        let Some(known) = self.options.agent.as_deref().and_then(catalog::find) else {
+            return Vec::new();
+        };
+        let named = known.model_variables.iter();
+        let named = named.filter_map(|name| find_server(self.variable(name)?.to_str()?));
+        let usual = known.model.iter().map(|&name| name.to_owned());
+        usual.chain(named).collect()
     }
 
     /// The last one counts where a name comes twice.
@@ -263,11 +318,19 @@ impl ConfinementRequest {
     }
 }
 
-/// Where the model of a known agent is.
-fn known_model(options: &SpawnOptions) -> Vec<String> {
-    let known = options.agent.as_deref().and_then(catalog::find);
-    let names = known.map(|known| known.model).unwrap_or_default();
-    names.iter().map(|&name| name.to_owned()).collect()
+/// The server of a URL as a profile would list it; nothing if a person has to be asked about it.
+fn find_server(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let is_local = match url.host()? {
+        Host::Domain(name) => name == "localhost",
+        Host::Ipv4(address) => address == Ipv4Addr::LOCALHOST,
+        Host::Ipv6(_) => false,
+    };
+    match url.host()? {
+        _ if is_local => Some(format!("localhost:{}", url.port_or_known_default()?)),
+        Host::Domain(name) => Some(name.to_owned()),
+        Host::Ipv4(_) | Host::Ipv6(_) => None,
+    }
 }
 
 /// Opened without waiting: it may be a pipe.
@@ -300,8 +363,8 @@ fn describe_missing(name: &str, profile: &SandboxProfile, support: &SandboxSuppo
         None => ("no reason was found", "see `countersign doctor`"),
     };
     format!(
-        "the sandbox profile `{name}` requires level {}, and this machine has {}: {what}; {advice}, or start the \
-         agent with `--sandbox open`",
+        "the sandbox profile `{name}` requires level {}, and this machine has {}: {what}; {advice}, or do without a \
+         sandbox: `--sandbox open` for one agent, `sandbox = \"open\"` below `[agents]` in config.toml for all",
         profile.require.as_str(),
         support.level.as_str(),
     )

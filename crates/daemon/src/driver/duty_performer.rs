@@ -66,11 +66,13 @@ impl DutyPerformer {
 
     /// Performs the duties that were not performed yet.
     pub(super) fn perform(&mut self, duties: &mut DutyReceiver) -> DutyProgress {
+        // A copy: while this is borrowed the commit writer could not post the next duties.
         let duties = duties.borrow_and_update().clone();
         self.forget_settled(&duties);
         for duty in duties.iter() {
             match duty {
                 Duty::Stop { .. } => return DutyProgress::Stop,
+                // The loop around this run has performed it, and the record does not say so yet.
                 Duty::Launch { .. } => {}
                 Duty::Answer(approval) => self.answer(approval),
                 Duty::Configure {
@@ -204,6 +206,8 @@ impl DutyPerformer {
                 .spawn(async move { requests.serve_decided(request, started, &approval).await });
             return;
         }
+        // A host began to serve the request and the agent no longer waits for it: it took it back,
+        // or the answer of an earlier host got through.
         if let Some(line) = connection.performed.serving.remove(&approval.opened) {
             let answer = SentAnswer::to_request(line, is_allowed(approval));
             let sent = connection.probe_answer(approval.opened, answer);

@@ -20,7 +20,7 @@ use crate::reply::ServiceError;
 use crate::service::Service;
 
 use super::adoption::{self, RunnerConnection};
-use super::confinement::ConfinementRequest;
+use super::confinement::{ConfinementRequest, SandboxSettings};
 use super::environment;
 use super::runner_host::RunnerHost;
 
@@ -81,6 +81,9 @@ impl AgentLaunch<'_> {
         let session = session_spec(self.service, &managed, &record);
         command.extend(protocols::arguments(record.protocol, &session));
         let (sandbox, confinement) = self.confine(&managed, &record, &command, &env).await?;
+        if confinement.is_some() {
+            command.extend(confined_arguments(&managed.options));
+        }
         let process = AgentProcessSpec {
             command,
             folder: work_folder(&managed),
@@ -289,10 +292,15 @@ fn no_command() -> LaunchFailure {
 pub(crate) async fn check_launch(
     options: &SpawnOptions,
     secrets: Vec<(String, String)>,
+    sandbox: Option<SandboxSettings>,
 ) -> Result<(), String> {
     let wanted = options.clone();
-    // On a blocking thread: a folder can lie on a mount that does not answer.
-    let checking = tokio::task::spawn_blocking(move || check_files(&wanted, secrets));
+    // On a blocking thread: a folder can lie on a mount that does not answer, and programs are started to find out
+    // what the machine can enforce.
+    let checking = tokio::task::spawn_blocking(move || {
+        check_files(&wanted, secrets)?;
+        sandbox.map_or(Ok(()), |settings| settings.check(&wanted))
+    });
     let checked = checking.await;
     checked.unwrap_or_else(|error| Err(error.to_string()))?;
     if options.worktree.is_some() {
@@ -326,6 +334,16 @@ fn is_present(program: &Path, cwd: &Path, env: &[(OsString, OsString)]) -> bool 
     path.is_none_or(|(_, path)| {
         std::env::split_paths(path).any(|folder| cwd.join(folder).join(program).exists())
     })
+}
+
+/// What a known agent is told if it is confined. A command that was given is started as it is.
+fn confined_arguments(options: &SpawnOptions) -> impl Iterator<Item = String> {
+    let known = options.agent.as_deref().and_then(catalog::find);
+    let known = known.filter(|_| options.command.is_empty());
+    let arguments = known
+        .map(|known| known.confined_arguments)
+        .unwrap_or_default();
+    arguments.iter().map(|&argument| argument.to_owned())
 }
 
 /// The command that was given, or the one the catalog finds where the agent's own programs are. A

@@ -31,12 +31,12 @@ pub(super) struct RequestDescription {
 }
 
 /// Where an agent works.
-pub(super) struct Workspace {
+pub(super) struct AgentWorkspace {
     pub(super) folder: PathBuf,
     pub(super) roots: FileRoots,
 }
 
-impl Workspace {
+impl AgentWorkspace {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             roots: FileRoots::resolve([folder.clone()]),

@@ -35,7 +35,7 @@ use super::deliveries::Deliveries;
 use super::duty_performer::{DutyPerformer, DutyProgress};
 use super::launch;
 use super::output_reader::{FinalOutput, OutputReader, ReaderParts, ReaderStart};
-use super::request_description::Workspace;
+use super::request_description::AgentWorkspace;
 
 /// Which run of which agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Run {
         let shells = choose_shells(service, identity, &link);
         let terminals = service.list_terminals(identity.agent, shells.clone());
         let requests = Arc::new(ClientRequests {
-            workspace: Workspace::new(launch::work_folder(managed)),
+            workspace: AgentWorkspace::new(launch::work_folder(managed)),
             shells,
             editor: Some(service.editor_link(identity.agent)),
             link: link.sender,
@@ -251,6 +251,8 @@ impl Run {
         duties: &mut DutyReceiver,
         shutdown: &CancellationToken,
     ) -> RunStopReason {
+        // From now, also for a host that takes over: how long the earlier one waited is not
+        // recorded.
         let start_timeout = tokio::time::sleep(Duration::from_millis(AGENT_START_MS));
         tokio::pin!(start_timeout);
         loop {
@@ -260,6 +262,8 @@ impl Run {
             let is_ready = *self.ready.borrow();
             tokio::select! {
                 exit = &mut *reader => {
+                    // A reader that panicked leaves no end, which reads as a lost link: the run
+                    // continues from the last checkpoint.
                     return RunStopReason::OutputEnded(Box::new(exit.unwrap_or_default()));
                 }
                 changed = duties.changed() => {

@@ -34,7 +34,7 @@ use super::connection_state::ConnectionState;
 use super::deliveries::Deliveries;
 use super::duty_performer::DutyPerformer;
 use super::output_reader::{FinalOutput, OutputReader, ReaderParts, ReaderStart};
-use super::request_description::Workspace;
+use super::request_description::AgentWorkspace;
 use super::run::RunKey;
 use super::runner_host::{HeldTree, RunnerFuture, RunnerHost};
 use crate::duty_board::DutyReceiver;
@@ -350,7 +350,7 @@ impl TestRun {
             over.clone(),
         ));
         let requests = Arc::new(ClientRequests {
-            workspace: Workspace::new(folder.path().to_owned()),
+            workspace: AgentWorkspace::new(folder.path().to_owned()),
             shells: Arc::new(NoShells),
             editor: None,
             link: link.clone(),

@@ -35,12 +35,14 @@ impl FromStr for QuietHours {
 
 fn parse_minute(text: &str) -> Option<u64> {
     let (hour, minute) = text.trim().split_once(':')?;
-    let is_number = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(hour) || !is_number(minute) {
-        return None;
-    }
-    let (hour, minute): (u64, u64) = (hour.parse().ok()?, minute.parse().ok()?);
+    let (hour, minute) = (parse_two_digits(hour)?, parse_two_digits(minute)?);
     (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+}
+
+fn parse_two_digits(text: &str) -> Option<u64> {
+    // `parse` alone takes `+7` and `7` too.
+    let is_plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
 }
 
 impl QuietHours {

@@ -45,23 +45,19 @@ pub(super) enum NoticeDetail {
 impl NoticeDetail {
     /// `None` if what the notice says is no longer so.
     pub(super) fn find(state: &State, subject: &NoticeSubject) -> Option<Self> {
-        let name = |agent: Option<&AgentId>| {
-            let agent = state.find_agent(agent?)?;
-            Some(agent.profile.name.clone())
-        };
         match subject {
             NoticeSubject::Ask(id) => {
                 let found = state.find_approval(id)?;
                 found.is_pending().then(|| Self::Ask {
                     ask: found.ask.clone(),
-                    agent: name(found.ask.agent.as_ref()),
+                    agent: find_name(state, found.ask.agent.as_ref()),
                 })
             }
             NoticeSubject::Question(id) => {
                 let found = state.find_question(id)?;
                 (found.is_pending() && found.is_for_people()).then(|| Self::Question {
                     question: found.text.clone(),
-                    agent: name(found.text.agent.as_ref()),
+                    agent: find_name(state, found.text.agent.as_ref()),
                 })
             }
             NoticeSubject::Exited(id) => {
@@ -70,6 +66,11 @@ impl NoticeDetail {
             NoticeSubject::TurnEnded(id) => find_agent(state, id, &[AgentState::Idle]),
         }
     }
+}
+
+fn find_name(state: &State, agent: Option<&AgentId>) -> Option<String> {
+    let agent = state.find_agent(agent?)?;
+    Some(agent.profile.name.clone())
 }
 
 fn find_agent(state: &State, id: &AgentId, wanted: &[AgentState]) -> Option<NoticeDetail> {
@@ -250,8 +251,9 @@ fn shorten(text: &str) -> String {
 
 /// Whether a denial can be given without looking at the ask.
 pub(super) fn can_be_denied(ask: &Ask) -> bool {
-    let denies = |option: &String| option == DENY && !ask.approving.contains(option);
-    ask.options.iter().any(denies)
+    ask.options
+        .iter()
+        .any(|option| option == DENY && !ask.approving.contains(option))
 }
 
 #[cfg(test)]

@@ -243,9 +243,9 @@ fn digest(bytes: &[u8]) -> String {
 
 /// The file system as it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DiskFacts;
+pub(super) struct DiskFileFacts;
 
-impl FileFacts for DiskFacts {
+impl FileFacts for DiskFileFacts {
     fn read_link(&self, path: &str) -> Option<String> {
         let target = std::fs::read_link(path).ok()?;
         // A target that is no text cannot be followed further: it is given as a place that no
@@ -333,7 +333,7 @@ mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         std::fs::create_dir(folder.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
-        let mut found = DiskFacts.list_folder(path).unwrap();
+        let mut found = DiskFileFacts.list_folder(path).unwrap();
         found.sort();
         let entry = |name: &str, kind| FolderEntry {
             name: name.to_owned(),
@@ -346,15 +346,15 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(
-            DiskFacts.list_folder(&format!("{path}/none")),
+            DiskFileFacts.list_folder(&format!("{path}/none")),
             Some(Vec::new())
         );
         assert_eq!(
-            DiskFacts.list_folder(&format!("{path}/file")),
+            DiskFileFacts.list_folder(&format!("{path}/file")),
             Some(Vec::new())
         );
         let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
         std::fs::write(folder.path().join(odd), "").unwrap();
-        assert_eq!(DiskFacts.list_folder(path), None);
+        assert_eq!(DiskFileFacts.list_folder(path), None);
     }
 }

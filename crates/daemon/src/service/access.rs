@@ -95,6 +95,7 @@ impl Service {
         .map(|mut tokens| {
             let uses = self.shared.device_uses.read();
             for token in &mut tokens {
+                // The record has a use only now and then; memory has those since.
                 token.last_seen = token.last_seen.max(uses.get(&token.id).copied());
             }
             tokens
@@ -221,6 +222,7 @@ impl Service {
         if let Some(marked) = self.find_marked(&processes) {
             return Ok(Some(marked));
         }
+        // What follows reads files of every process in the chain.
         if !self.runs_agents() {
             return Ok(None);
         }

@@ -106,11 +106,14 @@ impl Service {
             return Err(Rejection::UnknownKind(name.clone()).into());
         }
         if !self.was_started_before(&request.options).await? {
-            check_launch(&request.options, request.secrets.clone())
+            let sandbox = self.runners().sandbox.clone();
+            check_launch(&request.options, request.secrets.clone(), sandbox)
                 .await
                 .map_err(Rejection::CannotStart)?;
         }
         let attachments = attachments::inspect(caller, request.attachments).await?;
+        // Before the input: the duty to launch follows from its commit, and the driver reads them
+        // then.
         self.shared.secrets.insert(&id, request.secrets);
         let input = SpawnAgent {
             caller: caller.clone(),
@@ -164,6 +167,7 @@ impl Service {
             options.terminals = TerminalBackend::Host;
         }
         if let Some(wish) = &mut options.worktree {
+            // Git checks a branch out in one worktree only, and the other agent has it.
             wish.branch = None;
         }
         let secrets = self.secrets_of(&agent);
@@ -288,6 +292,8 @@ impl Service {
                 return Ok(());
             }
             for agent in live {
+                // All are ended here, one after the other, so none has to be ended along with its
+                // parent.
                 let children = Some(ChildrenPolicy::Keep);
                 match self.kill_agent(caller, agent.id().clone(), children).await {
                     Ok(_) | Err(ServiceError::Rejected(Rejection::AgentEnded(_))) => {}
@@ -451,6 +457,7 @@ impl Service {
         let mut events = self.read_events_after(self.head(), filter);
         loop {
             let wanted = agents.clone();
+            // After the subscription, as above: what happens between the two is read as an event.
             let found = self.read(move |view| find_if_reached(view.state, &wanted, goal));
             if let Some(reached) = found.await?? {
                 return Ok(reached);

@@ -10,6 +10,7 @@ use countersign_core::limits::{ESCALATION_MS, EXPIRY_HOLD_MS, OWNER_GRACE_MS, RU
 use crate::driver::SandboxSettings;
 use crate::ids::random_hex;
 use crate::notify::NotifySettings;
+use crate::own_terminals::OwnTerminalSettings;
 use crate::rulebook::Rulebook;
 
 /// What a host is started with.
@@ -31,6 +32,8 @@ pub struct HostSettings {
     pub notify: NotifySettings,
     /// Where the output of terminals of ended agents is kept; `None` if it is not.
     pub terminals_folder: Option<PathBuf>,
+    /// How people's own terminals are run; `None` if they are not.
+    pub own_terminals: Option<OwnTerminalSettings>,
 }
 
 impl HostSettings {
@@ -45,6 +48,7 @@ impl HostSettings {
             runners: RunnerSettings::default(),
             notify: NotifySettings::default(),
             terminals_folder: None,
+            own_terminals: None,
         }
     }
 }

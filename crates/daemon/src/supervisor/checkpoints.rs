@@ -157,6 +157,7 @@ impl CheckpointChanges {
     pub(super) fn note(&mut self, event: &Event) {
         let agent = match event {
             Event::AgentExited(exited) => &exited.agent,
+            // A new run is another process, and its output is counted from 0 again.
             Event::AgentRunRequested(requested) => &requested.agent,
             _ => return,
         };

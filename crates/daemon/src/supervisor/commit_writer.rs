@@ -10,23 +10,27 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use countersign_core::{AgentId, CommitChanges, CommittedEvent, Duty, Event, REPLACED};
 use countersign_store::{EventLog, StoreError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::record_health::{RecordHealth, StoreOutage};
 use super::waiters::EndedWaits;
-use super::{HostCounters, PendingReply, ReplySender, StateRead, SupervisorCommand, refuse_with};
+use super::{HostCounters, PendingReply, ReplySender, StateRead, refuse_with};
 use crate::crash;
 use crate::directory::AgentDirectory;
 use crate::duty_board::DutyBoard;
-use crate::feed::{Feed, FeedEntry};
+use crate::feed::{EventFeed, FeedEntry};
 use crate::reply::{CommandReply, ServiceError};
 
 /// A commit that takes longer than this is worth a warning: agents and people wait for each one.
 const SLOW_COMMIT_MS: u64 = 250;
+
+/// How long commands gather before they are decided, while a batch is being committed. Longer than a
+/// flush of a fast disk; on a slow one it is short beside the flush.
+const DECIDING_PAUSE: Duration = Duration::from_micros(200);
 
 /// A batch that was decided, and everything that waits for its commit.
 #[derive(Default)]
@@ -49,7 +53,7 @@ pub(super) struct DecidedBatch {
 
 /// Who is told of a commit.
 pub(crate) struct CommitOutlets {
-    pub(crate) feed: Arc<Feed>,
+    pub(crate) feed: Arc<EventFeed>,
     pub(crate) directory: Arc<AgentDirectory>,
     pub(crate) board: Arc<DutyBoard>,
     pub(crate) counters: Arc<HostCounters>,
@@ -90,8 +94,6 @@ struct WriterDesk {
     next: Option<DecidedBatch>,
     /// Whether a batch was handed over that is not committed yet.
     busy: bool,
-    /// Whether the supervisor has decided more, and waits to hand that over.
-    wanted: bool,
     failure: Option<Box<CommitFailure>>,
     thread: WriterThread,
 }
@@ -125,25 +127,29 @@ impl CommitWriter {
         }
     }
 
-    /// Starts the thread. It wakes the supervisor by a command when the supervisor waits for it; the
-    /// sender is weak, because the supervisor ends when nobody else can send.
-    pub(crate) fn start(
-        &mut self,
-        supervisor: mpsc::WeakSender<SupervisorCommand>,
-    ) -> std::io::Result<()> {
+    /// Starts the thread.
+    pub(crate) fn start(&mut self) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
             .name("commit-writer".to_owned())
-            .spawn(move || shared.run(&supervisor))?;
+            .spawn(move || shared.run())?;
         self.thread = Some(thread);
         Ok(())
     }
 
-    /// Whether a batch can be handed over. If not, the supervisor is woken as soon as one can.
+    /// Whether a batch can be handed over.
     pub(super) fn is_idle(&self) -> bool {
-        let mut desk = self.shared.lock_desk();
-        desk.wanted = desk.busy;
-        !desk.busy
+        !self.shared.lock_desk().busy
+    }
+
+    /// Waits until a batch can be handed over, for [`DECIDING_PAUSE`] at most. Gives whether it can.
+    pub(super) fn wait_briefly(&self) -> bool {
+        let desk = self.shared.lock_desk();
+        let waiting = self
+            .shared
+            .changed
+            .wait_timeout_while(desk, DECIDING_PAUSE, |desk| desk.busy);
+        !waiting.unwrap_or_else(PoisonError::into_inner).0.busy
     }
 
     /// Waits until every batch that was handed over is committed or has failed.
@@ -210,20 +216,18 @@ impl Drop for CommitWriter {
 }
 
 impl WriterShared {
-    fn run(&self, supervisor: &mpsc::WeakSender<SupervisorCommand>) {
+    fn run(&self) {
         // A panic must not leave the supervisor waiting for a commit that never ends.
-        let _ending = WriterEnd(self, supervisor);
+        let _ending = WriterEnd(self);
         while let Some(batch) = self.next_batch() {
             let committed = self.commit_and_release(batch);
             let mut desk = self.lock_desk();
             desk.busy = false;
-            let wanted = std::mem::take(&mut desk.wanted) || committed.is_err();
+            // There is none from before: the supervisor takes a failure before it hands over a
+            // batch.
             desk.failure = committed.err();
             drop(desk);
             self.changed.notify_all();
-            if wanted {
-                wake(supervisor);
-            }
         }
     }
 
@@ -349,6 +353,8 @@ impl WriterShared {
     }
 
     fn lock_desk(&self) -> MutexGuard<'_, WriterDesk> {
+        // A panic is told by `WriterThread::Panicked`, which stops the supervisor with a clear
+        // message; a poisoned lock would only hide that.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -358,11 +364,11 @@ impl WriterShared {
 }
 
 /// Tells the supervisor that the writer's thread has ended.
-struct WriterEnd<'a>(&'a WriterShared, &'a mpsc::WeakSender<SupervisorCommand>);
+struct WriterEnd<'a>(&'a WriterShared);
 
 impl Drop for WriterEnd<'_> {
     fn drop(&mut self) {
-        let Self(shared, supervisor) = self;
+        let Self(shared) = self;
         let mut desk = shared.lock_desk();
         desk.busy = false;
         if std::thread::panicking() {
@@ -370,18 +376,10 @@ impl Drop for WriterEnd<'_> {
         }
         drop(desk);
         shared.changed.notify_all();
-        wake(supervisor);
     }
 }
 
-/// A supervisor with a full queue does not sleep, and looks by itself.
-fn wake(supervisor: &mpsc::WeakSender<SupervisorCommand>) {
-    if let Some(commands) = supervisor.upgrade() {
-        drop(commands.try_send(SupervisorCommand::CommitEnded));
-    }
-}
-
-fn remove_erased(feed: &Feed, changes: &CommitChanges) {
+fn remove_erased(feed: &EventFeed, changes: &CommitChanges) {
     for &seq in &changes.redacted {
         feed.remove_erased(|committed| {
             committed.seq == seq || committed.event.opened() == Some(seq)

@@ -188,7 +188,6 @@ impl Supervisor {
             | SupervisorCommand::Subscribed(_)
             | SupervisorCommand::Disconnected(_)
             | SupervisorCommand::Time
-            | SupervisorCommand::CommitEnded
             | SupervisorCommand::Stop => {}
         }
     }

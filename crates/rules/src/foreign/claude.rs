@@ -123,6 +123,7 @@ impl ClaudePermissions<'_> {
         let mode = node.as_text().unwrap_or_default();
         let spot = self.spot(node, format!("defaultMode = {mode}"));
         match mode {
+            // What no rule covers asks here too.
             "default" | "manual" => {}
             "acceptEdits" | "bypassPermissions" | "auto" => {
                 let why = "left out: what no rule allows is asked".to_owned();

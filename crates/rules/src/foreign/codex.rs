@@ -189,6 +189,8 @@ fn examples(arguments: &[StarlarkValue]) -> Result<Vec<Vec<String>>, String> {
             StarlarkValue::List(words) => {
                 examples.push(words.iter().map(text).collect::<Result<_, _>>()?);
             }
+            // codex splits these as a shell does. An example only checks its rule, so that without
+            // it the rule says the same.
             StarlarkValue::Text(line) if line.contains(['"', '\'', '\\']) => {}
             StarlarkValue::Text(line) => {
                 examples.push(line.split_whitespace().map(str::to_owned).collect());

@@ -96,6 +96,7 @@ impl GeminiRule {
         let priority = table
             .take("priority")
             .and_then(|value| value.get_ref().as_integer()?.as_str().parse::<i64>().ok())
+            // The tier counts in thousands: a larger number would lift the rule into the next one.
             .filter(|priority| (0..=999).contains(priority))
             .ok_or_else(|| fail("`priority` is not understood"))?;
         let tools = one_or_many(&mut table, "toolName");

@@ -217,6 +217,7 @@ impl ReachBudget {
             if (word.contains(odd) || in_shell) && !word.starts_with('-') {
                 self.script(word, found);
             }
+            // As in `--command=…`, where the script is in the same word as the option.
             if let Some((_, text)) = word.split_once('=').filter(|_| word.starts_with('-')) {
                 self.script(text, found);
             }
@@ -269,6 +270,8 @@ fn outside_literals(text: &str) -> String {
     let mut quoted = false;
     for line in text.split_inclusive('\n') {
         if let Some(end) = ends.first() {
+            // Tabs before the end count only after `<<-`. Ending a body too early shows a deny more
+            // words, and never fewer.
             if line.trim_end_matches('\n').trim_start_matches('\t') == end {
                 ends.remove(0);
             }

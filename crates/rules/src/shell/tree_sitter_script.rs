@@ -539,16 +539,11 @@ impl ScriptWalk<'_> {
 
 /// Names what is expanded at run time, as it is written.
 pub(crate) fn known_only_when_run<S: AsRef<str>>(expanded: &[S]) -> String {
-    let name = |text: &S| {
-        format!(
-            "`{}`",
-            truncate_with_ellipsis(text.as_ref(), EXPANSION_BYTES_MAX)
-        )
-    };
     let names: Vec<String> = expanded
         .iter()
         .take(EXPANSIONS_NAMED_MAX)
-        .map(name)
+        .map(|text| truncate_with_ellipsis(text.as_ref(), EXPANSION_BYTES_MAX))
+        .map(|text| format!("`{text}`"))
         .collect();
     match (names.as_slice(), expanded.len() - names.len()) {
         ([name], 0) => format!("{name} is known only when it runs"),

@@ -183,6 +183,7 @@ fn plan(scene: &EscapeScene, bubblewrap: &Path, level: SandboxLevel) -> Confinem
         tmp: Some(scene.own_tmp.clone()),
         network: NetworkAccess::None,
         domains: Vec::new(),
+        local_ports: Vec::new(),
         unasked: Vec::new(),
         hold_ms: 1000,
         processes: 4096,

@@ -51,6 +51,7 @@ fn plan() -> ConfinementPlan {
         tmp: Some("/state/tmp".into()),
         network: NetworkAccess::Open,
         domains: Vec::new(),
+        local_ports: Vec::new(),
         unasked: Vec::new(),
         hold_ms: 0,
         processes: 1,

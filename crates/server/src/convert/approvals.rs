@@ -55,10 +55,9 @@ pub(crate) fn rows(
 
 /// Leaves out of a row what a list does not show, if its reader wants that.
 pub(crate) fn shorten(row: &mut HostApproval, form: RowForm) {
-    let is_short = || content_bytes(row) <= BRIEF_ASK_BYTES_MAX;
     match form {
         RowForm::Whole => {}
-        RowForm::Brief if is_short() => {}
+        RowForm::Brief if content_bytes(row) <= BRIEF_ASK_BYTES_MAX => {}
         RowForm::Listed if row.state == HostApprovalState::Pending => row.make_listed(),
         RowForm::Brief | RowForm::Listed => row.make_brief(),
     }

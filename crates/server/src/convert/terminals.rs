@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use countersign_daemon::TerminalSummary;
-use countersign_protocol::{TerminalOutputResult, TerminalRow, Time};
+use countersign_daemon::{OwnTerminalStatus, TerminalSummary};
+use countersign_protocol::{OwnTerminalRow, TerminalOutputResult, TerminalRow, Time};
 
 use crate::ops::terminals::ReadOutput;
 
@@ -19,6 +19,33 @@ pub(super) fn row(terminal: &TerminalSummary) -> TerminalRow {
         id: terminal.id.clone(),
         signal: exit.and_then(|exit| exit.signal.clone()),
         started_at: time_of(terminal.started_ms),
+    }
+}
+
+pub(super) fn own_row(terminal: &OwnTerminalStatus) -> OwnTerminalRow {
+    let TerminalRow {
+        bytes,
+        command,
+        cwd,
+        ended_at,
+        exit_code,
+        first_offset,
+        id,
+        signal,
+        started_at,
+    } = row(&terminal.summary);
+    OwnTerminalRow {
+        bytes,
+        columns: terminal.size.columns,
+        command,
+        cwd,
+        ended_at,
+        exit_code,
+        first_offset,
+        id,
+        rows: terminal.size.rows,
+        signal,
+        started_at,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Messages about what happens to agents that the host runs.
 
-use countersign_core::event::TranscriptEntry;
-use countersign_core::{AgentId, Event, truncate_with_ellipsis};
+use countersign_core::event::{
+    AgentCeilingChanged, TranscriptAdded, TranscriptEntry, TurnEnded, TurnInterrupted,
+    WorktreeChanged,
+};
+use countersign_core::{Event, truncate_with_ellipsis};
 
 use super::shown_name;
 use crate::convert::AgentNames;
@@ -11,83 +14,99 @@ const EXCERPT_BYTES: usize = 120;
 
 /// The message for people; `None` for events of other kinds. The payload stays as it is stored.
 pub(super) fn message(event: &Event, names: AgentNames<'_>) -> Option<String> {
-    let name = |agent: &AgentId| shown_name(agent, names);
     Some(match event {
         Event::AgentSpawned(e) => format!("{} was started by {}", e.agent.name, e.by.name),
-        Event::WorktreeChanged(e) => match &e.worktree {
-            Some(worktree) => format!("{} works in {}", name(&e.agent), worktree.path),
-            None => format!("the worktree of {} was removed", name(&e.agent)),
+        Event::TerminalOpened(e) => {
+            let what = format!("{} opened a terminal in {}", e.by.name, e.cwd);
+            excerpt(&what, &e.command)
+        }
+        Event::TerminalEnded(e) => match &e.by {
+            Some(by) => format!("{} closed terminal {}", by.name, e.terminal),
+            None => format!("terminal {} ended", e.terminal),
         },
-        Event::AgentStopRequested(e) => format!("{} was killed by {}", name(&e.agent), e.by.name),
-        Event::AgentExited(e) => format!("{} ended: {}", name(&e.agent), e.message),
+        Event::WorktreeChanged(e) => worktree_changed(&shown_name(&e.agent, names), e),
+        Event::AgentStopRequested(e) => {
+            let name = shown_name(&e.agent, names);
+            format!("{name} was killed by {}", e.by.name)
+        }
+        Event::AgentExited(e) => format!("{} ended: {}", shown_name(&e.agent, names), e.message),
         Event::AgentRenamed(e) => format!("{} was renamed to {}", e.agent, e.name),
-        Event::AgentArchived(e) if e.archived => {
-            format!("{} was archived by {}", name(&e.agent), e.by.name)
+        Event::AgentArchived(e) => {
+            let name = shown_name(&e.agent, names);
+            let what = if e.archived { "archived" } else { "restored" };
+            format!("{name} was {what} by {}", e.by.name)
         }
-        Event::AgentArchived(e) => format!("{} was restored by {}", name(&e.agent), e.by.name),
-        Event::AgentConfigured(e) => format!("{} was configured by {}", name(&e.agent), e.by.name),
-        Event::MessageQueued(e) => format!(
-            "{} sent a message to {}: {}",
-            e.message.by.name,
-            name(&e.agent),
-            truncate_with_ellipsis(&e.message.text, EXCERPT_BYTES)
-        ),
-        Event::TranscriptAdded(e) => {
-            let entries = e.entries.iter().map(describe_entry);
-            let entries: Vec<String> = entries.collect();
-            format!("{} {}", name(&e.agent), entries.join("; "))
+        Event::AgentConfigured(e) => {
+            let name = shown_name(&e.agent, names);
+            format!("{name} was configured by {}", e.by.name)
         }
-        Event::MessageWithdrawn(e) => format!(
-            "{} withdrew a message to {}: {}",
-            e.by.name,
-            name(&e.agent),
-            truncate_with_ellipsis(&e.text, EXCERPT_BYTES)
-        ),
+        Event::MessageQueued(e) => {
+            let name = shown_name(&e.agent, names);
+            let what = format!("{} sent a message to {name}", e.message.by.name);
+            excerpt(&what, &e.message.text)
+        }
+        Event::MessageWithdrawn(e) => {
+            let name = shown_name(&e.agent, names);
+            excerpt(
+                &format!("{} withdrew a message to {name}", e.by.name),
+                &e.text,
+            )
+        }
         Event::MessagesDropped(e) => {
-            format!("messages to {} were dropped: {}", name(&e.agent), e.reason)
+            let name = shown_name(&e.agent, names);
+            format!("messages to {name} were dropped: {}", e.reason)
         }
-        Event::ParentNotified(e) => format!("{} says: {}", name(&e.agent), e.text),
-        Event::AgentCeilingChanged(e) => match &e.ceiling {
-            Some(ceiling) => format!(
-                "{} may approve {} for the agents it started, set by {}",
-                name(&e.agent),
-                ceiling.rules.join(", "),
-                e.by.name
-            ),
-            None => format!(
-                "{} may approve nothing for the agents it started",
-                name(&e.agent)
-            ),
-        },
+        Event::TranscriptAdded(e) => transcript_added(&shown_name(&e.agent, names), e),
+        Event::ParentNotified(e) => format!("{} says: {}", shown_name(&e.agent, names), e.text),
+        Event::AgentCeilingChanged(e) => ceiling_changed(&shown_name(&e.agent, names), e),
         Event::QuestionEscalated(e) => {
-            format!(
-                "{} was not answered by an orchestrator: people are asked",
-                e.question
-            )
+            let id = &e.question;
+            format!("{id} was not answered by an orchestrator: people are asked")
         }
-        Event::TurnStarted(e) => format!("{} started turn {}", name(&e.agent), e.turn),
-        Event::TurnInterrupted(e) => {
-            let why = e.reason.as_deref().map(|why| format!(": {why}"));
-            let who = &e.by.name;
-            format!(
-                "{} was interrupted in turn {} by {who}{}",
-                name(&e.agent),
-                e.turn,
-                why.unwrap_or_default()
-            )
+        Event::TurnStarted(e) => {
+            format!("{} started turn {}", shown_name(&e.agent, names), e.turn)
         }
-        Event::TurnEnded(e) => {
-            let what = e.message.as_deref().map(|what| format!(", {what}"));
-            format!(
-                "{} ended turn {}: {}{}",
-                name(&e.agent),
-                e.turn,
-                e.reason,
-                what.unwrap_or_default()
-            )
-        }
+        Event::TurnInterrupted(e) => turn_interrupted(&shown_name(&e.agent, names), e),
+        Event::TurnEnded(e) => turn_ended(&shown_name(&e.agent, names), e),
         _ => return None,
     })
+}
+
+fn worktree_changed(name: &str, event: &WorktreeChanged) -> String {
+    match &event.worktree {
+        Some(worktree) => format!("{name} works in {}", worktree.path),
+        None => format!("the worktree of {name} was removed"),
+    }
+}
+
+fn transcript_added(name: &str, event: &TranscriptAdded) -> String {
+    let entries: Vec<String> = event.entries.iter().map(describe_entry).collect();
+    format!("{name} {}", entries.join("; "))
+}
+
+fn ceiling_changed(name: &str, event: &AgentCeilingChanged) -> String {
+    let Some(ceiling) = &event.ceiling else {
+        return format!("{name} may approve nothing for the agents it started");
+    };
+    let rules = ceiling.rules.join(", ");
+    let by = &event.by.name;
+    format!("{name} may approve {rules} for the agents it started, set by {by}")
+}
+
+fn turn_interrupted(name: &str, event: &TurnInterrupted) -> String {
+    let why = event.reason.as_deref().map(|why| format!(": {why}"));
+    let (turn, by) = (event.turn, &event.by.name);
+    let why = why.unwrap_or_default();
+    format!("{name} was interrupted in turn {turn} by {by}{why}")
+}
+
+fn turn_ended(name: &str, event: &TurnEnded) -> String {
+    let what = event.message.as_deref().map(|what| format!(", {what}"));
+    let (turn, reason) = (event.turn, &event.reason);
+    format!(
+        "{name} ended turn {turn}: {reason}{}",
+        what.unwrap_or_default()
+    )
 }
 
 fn describe_entry(entry: &TranscriptEntry) -> String {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::call::ToolCall;
 use super::reply::{ToolFailure, ToolResult};
-use super::{parent, permission, reading, spawning, steering};
+use super::{parent, permission, reading, screen, spawning, steering};
 use crate::api_error::ApiError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,6 +127,22 @@ tools! {
         "Allow or deny what one of your agents asks, within what a person lets you approve: an allow outside \
         of it is refused, and then a person decides.":
         steering::ResolveArguments => steering::resolve_approval;
+    "propose_layout" Orchestrators Changes
+        "Propose a layout for the terminal UI of the person who runs this host. It is an ask: when it is allowed, the \
+        layout is saved and open screens show it. Keys that decide and the top line stay as they are.":
+        screen::LayoutArguments => screen::propose_layout;
+    "save_layout" Orchestrators Changes
+        "Propose to save a layout under a name, without showing it. It is an ask.":
+        screen::LayoutArguments => screen::save_layout;
+    "list_layouts" Orchestrators Reads
+        "List the layouts of the terminal UI of the person who runs this host, with their text.":
+        NoArguments => screen::list_layouts;
+    "propose_theme" Orchestrators Changes
+        "Propose colours for the terminal UI of the person who runs this host. It is an ask; text has to stay readable.":
+        screen::ThemeArguments => screen::propose_theme;
+    "propose_key_binding" Orchestrators Changes
+        "Propose keys for a command of the terminal UI. It is an ask; keys that decide cannot be changed.":
+        screen::KeyArguments => screen::propose_key_binding;
 }
 
 /// The schema of a tool's arguments. A client leaves out what it does not give, so no type is also
@@ -241,7 +257,7 @@ mod tests {
     fn people_see_no_tool_and_agents_only_those_for_agents() {
         let counts = [(false, false), (false, true), (true, false), (true, true)]
             .map(|(is_agent, steers)| listed(is_agent, steers).len());
-        assert_eq!(counts, [0, 0, 3, 16]);
+        assert_eq!(counts, [0, 0, 3, 21]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) async fn spawn(
 
 /// The request to start an agent. Secret values are separated here from what is recorded.
 pub(super) fn spawn_request(params: wire::SpawnAgentParams) -> Result<SpawnRequest> {
+    // The two sides differ if both are given, and also if neither is.
     if params.agent.is_some() != params.command.is_empty() {
         return Err(ApiError::plain(
             Reason::InvalidParams,
@@ -136,12 +137,12 @@ pub(crate) async fn queued_messages(
     let id = find_id(service, caller, id)?;
     let waiting = service.queued_messages(caller, id).await?;
     let may_withdraw = caller.refuse_observers().is_ok();
-    let row = |message: PromptMessage| WaitingMessage {
+    let rows = waiting.into_iter().map(|message| WaitingMessage {
         // What another agent said is not for anybody else to take back.
         withdrawable: may_withdraw && message.parent_message.is_none(),
         message,
-    };
-    Ok(waiting.into_iter().map(row).collect())
+    });
+    Ok(rows.collect())
 }
 
 /// Takes a message back that waits for an agent.

@@ -27,14 +27,14 @@ pub(crate) fn note_presence(
 }
 
 pub(crate) fn viewers_notice(viewers: Vec<AskViewer>) -> wire::ViewersNotice {
-    let row = |viewer: AskViewer| wire::AskViewerRow {
+    let rows = viewers.into_iter().map(|viewer| wire::AskViewerRow {
         subject: viewer.subject,
         name: viewer.name,
         device: viewer.device,
         door: viewer.door.map(convert::door),
-    };
+    });
     wire::ViewersNotice {
-        viewers: viewers.into_iter().map(row).collect(),
+        viewers: rows.collect(),
     }
 }
 

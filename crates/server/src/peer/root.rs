@@ -7,7 +7,10 @@
 use std::fs;
 
 use countersign_core::event::ProcessKey;
-use countersign_daemon::procfs;
+use countersign_daemon::{TERMINAL_RUNNER_COMMAND, procfs};
+
+/// What this program is called.
+const OWN_PROGRAM: &str = "countersign";
 
 /// Shells, by the names of their programs.
 const SHELLS: [&str; 16] = [
@@ -127,6 +130,11 @@ fn classify_process(pid: u32) -> AncestorRole {
 fn classify_program(program: &str, arguments: &[String]) -> AncestorRole {
     if SESSIONS.contains(&program) {
         return AncestorRole::Person(format!("`{program}`, which is no agent"));
+    }
+    // What runs a person's own terminal, as a terminal emulator does.
+    let command = arguments.get(1).map(String::as_str);
+    if program == OWN_PROGRAM && command == Some(TERMINAL_RUNNER_COMMAND) {
+        return AncestorRole::Person("a terminal of a person".to_owned());
     }
     if !SHELLS.contains(&program) {
         return AncestorRole::Root;

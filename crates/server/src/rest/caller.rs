@@ -96,6 +96,7 @@ pub(crate) fn shown_token(parts: &Parts) -> Result<Option<String>, ApiError> {
     }
     let cookie = cookie(&parts.headers);
     if cookie.is_some() {
+        // A browser sends the cookie whoever made the request; a bearer is put in by its program.
         require_own_page(&parts.method, &parts.headers)?;
     }
     Ok(cookie)

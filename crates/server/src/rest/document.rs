@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// Refusals that any operation can answer with.
 const ALWAYS: &[u16] = &[400, 401, 403, 500, 503];
-/// Those of an operation that names something in its path.
+/// Those of an operation that names something in its path, or an agent in its query.
 const WITH_ID: &[u16] = &[404, 409];
 /// Those of an operation that changes something.
 const CHANGES: &[u16] = &[404, 409, 422, 429];
@@ -57,6 +57,7 @@ pub(crate) fn text() -> Bytes {
 
 /// What the operation behind a route takes. A `HEAD` takes what a `GET` does.
 pub(super) fn operation(path: &str, method: &Method) -> Option<&'static OperationShape> {
+    // Axum answers it by the route for GET, and the document does not list it.
     let method = if method == Method::HEAD {
         &Method::GET
     } else {
@@ -106,7 +107,8 @@ fn add_refusals(document: &mut Value) {
 
 fn refusals(method: &str, operation: &Value) -> Vec<u16> {
     let mut statuses = ALWAYS.to_vec();
-    if parameters(operation, "path").next().is_some() {
+    let names_agent = parameters(operation, "query").any(|name| name == "agent_id");
+    if names_agent || parameters(operation, "path").next().is_some() {
         statuses.extend(WITH_ID);
     }
     if method != "get" {

@@ -119,33 +119,40 @@ fn invalid_link() -> Response {
     response
 }
 
+fn first_named(text: &str, names: &[(&str, &'static str)]) -> Option<&'static str> {
+    let found = names.iter().find(|(mark, _)| text.contains(mark));
+    found.map(|(_, name)| *name)
+}
+
 /// What a browser says it is, in words of ours: nothing of its header is repeated.
 fn describe_browser(headers: &HeaderMap) -> String {
     let agent = headers.get(header::USER_AGENT);
     let agent = agent
         .and_then(|agent| agent.to_str().ok())
         .unwrap_or_default();
-    let find = |names: &[(&str, &'static str)]| {
-        let found = names.iter().find(|(mark, _)| agent.contains(mark));
-        found.map(|(_, name)| *name)
-    };
     // The order matters: Edge also says that it is Chrome, and Chrome that it is Safari.
-    let browser = find(&[
-        ("Firefox/", "Firefox"),
-        ("FxiOS/", "Firefox"),
-        ("Edg", "Edge"),
-        ("CriOS/", "Chrome"),
-        ("Chrome/", "Chrome"),
-        ("Safari/", "Safari"),
-    ]);
-    let system = find(&[
-        ("iPhone", "iPhone"),
-        ("iPad", "iPad"),
-        ("Android", "Android"),
-        ("Windows", "Windows"),
-        ("Mac OS X", "Mac"),
-        ("Linux", "Linux"),
-    ]);
+    let browser = first_named(
+        agent,
+        &[
+            ("Firefox/", "Firefox"),
+            ("FxiOS/", "Firefox"),
+            ("Edg", "Edge"),
+            ("CriOS/", "Chrome"),
+            ("Chrome/", "Chrome"),
+            ("Safari/", "Safari"),
+        ],
+    );
+    let system = first_named(
+        agent,
+        &[
+            ("iPhone", "iPhone"),
+            ("iPad", "iPad"),
+            ("Android", "Android"),
+            ("Windows", "Windows"),
+            ("Mac OS X", "Mac"),
+            ("Linux", "Linux"),
+        ],
+    );
     match (browser, system) {
         (Some(browser), Some(system)) => format!("{browser} on {system}"),
         (Some(name), None) | (None, Some(name)) => name.to_owned(),

@@ -132,6 +132,7 @@ fn launch(home: &Path, listen: &str, change: Change, log: LogBuffer) -> (Running
     settings.rulebook = Rulebook::open(RulebookConfig {
         user_file: home.join("rules.toml"),
         home: home.to_owned(),
+        host_paths: vec![home.join("own")],
         ..RulebookConfig::default()
     })
     .unwrap();
@@ -144,6 +145,7 @@ fn launch(home: &Path, listen: &str, change: Change, log: LogBuffer) -> (Running
         unnamed_callers: false,
         web: WebOptions::default(),
         decide_confirm: DecideConfirm::Always,
+        screen_files: None,
     };
     change(&mut settings, &mut options);
     let shutdown = CancellationToken::new();
@@ -154,6 +156,7 @@ fn launch(home: &Path, listen: &str, change: Change, log: LogBuffer) -> (Running
             .without_time()
             .with_target(false)
             .with_ansi(false)
+            .with_env_filter("info,requests=debug")
             .with_writer(move || log.clone())
             .finish();
         // The runtime has no other thread, so that what its tasks log comes here.

@@ -22,6 +22,7 @@ mod agent {
     }
 }
 
+mod agent_files;
 mod answer_origin;
 mod approvals;
 mod ask_views;

@@ -243,6 +243,21 @@ async fn tokens_status_and_stop_have_their_routes() {
     // What holds agents depends on the machine.
     let held = status.as_object_mut().unwrap().remove("containment");
     assert!(held.unwrap()["means"].is_string());
+    // What the host uses depends on the machine as well.
+    let figures = status.as_object_mut().unwrap().remove("figures").unwrap();
+    for name in [
+        "commits",
+        "cpu_ms",
+        "database_bytes",
+        "events",
+        "memory_bytes",
+    ] {
+        assert!(figures[name].is_u64(), "{figures}");
+    }
+    assert!(
+        figures["database_bytes"] != 0 && figures["memory_bytes"] != 0,
+        "{figures}"
+    );
     // So does whether the web page was built.
     let web = status.as_object_mut().unwrap().remove("web");
     assert!(web.unwrap()["built"].is_boolean());
@@ -378,10 +393,13 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "DELETE /api/v1/agents/{id}/messages/{number}",
             "DELETE /api/v1/agents/{id}/worktree",
             "DELETE /api/v1/rules/{id}",
+            "DELETE /api/v1/terminals/{id}",
             "DELETE /api/v1/tokens/{id}",
             "GET /api/v1/agents",
             "GET /api/v1/agents/{id}",
             "GET /api/v1/agents/{id}/diff",
+            "GET /api/v1/agents/{id}/file",
+            "GET /api/v1/agents/{id}/files",
             "GET /api/v1/agents/{id}/messages",
             "GET /api/v1/agents/{id}/terminals",
             "GET /api/v1/agents/{id}/terminals/{terminal}/output",
@@ -398,6 +416,8 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "GET /api/v1/rules/suggestions",
             "GET /api/v1/rules/untrusted",
             "GET /api/v1/status",
+            "GET /api/v1/terminals",
+            "GET /api/v1/terminals/{id}/output",
             "GET /api/v1/tokens",
             "POST /api/v1/agents",
             "POST /api/v1/agents/spawn",
@@ -422,12 +442,16 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "POST /api/v1/rules/check",
             "POST /api/v1/rules/trust",
             "POST /api/v1/stop",
+            "POST /api/v1/terminals",
+            "POST /api/v1/terminals/{id}/input",
             "POST /api/v1/tokens",
             "PUT /api/v1/agents/{id}/archived",
             "PUT /api/v1/agents/{id}/ceiling",
             "PUT /api/v1/agents/{id}/configuration",
+            "PUT /api/v1/agents/{id}/file",
             "PUT /api/v1/agents/{id}/name",
             "PUT /api/v1/agents/{id}/status",
+            "PUT /api/v1/terminals/{id}/size",
         ]
     );
     for route in named {

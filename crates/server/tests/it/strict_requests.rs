@@ -214,6 +214,12 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.wait_agents", agent()),
         ("host.transcript", agent()),
         ("host.agent_diff", agent()),
+        ("host.files", agent()),
+        ("host.file", with("path", json!("x"))),
+        (
+            "host.write_file",
+            json!({ "agent_id": "x", "path": "x", "content": "x" }),
+        ),
         ("host.remove_worktree", agent()),
         ("host.merge_worktree", agent()),
         ("host.catalog", json!({})),

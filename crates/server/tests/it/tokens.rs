@@ -290,6 +290,30 @@ async fn an_observer_reads_everything_and_changes_nothing() {
             "host.answer_editor_call",
             json!({ "agent_id": "other", "editor_id": "e", "call_id": 1, "reply": {} }),
         ),
+        ("host.own_terminals", json!({})),
+        ("host.open_terminal", json!({ "cwd": "/" })),
+        (
+            "host.write_terminal",
+            json!({ "terminal_id": "t", "data": "" }),
+        ),
+        (
+            "host.resize_terminal",
+            json!({ "terminal_id": "t", "columns": 80, "rows": 24 }),
+        ),
+        ("host.own_terminal_output", json!({ "terminal_id": "t" })),
+        ("host.close_terminal", json!({ "terminal_id": "t" })),
+        ("host.own_terminals", json!({})),
+        ("host.open_terminal", json!({ "cwd": "/" })),
+        (
+            "host.write_terminal",
+            json!({ "terminal_id": "t", "data": "" }),
+        ),
+        (
+            "host.resize_terminal",
+            json!({ "terminal_id": "t", "columns": 80, "rows": 24 }),
+        ),
+        ("host.own_terminal_output", json!({ "terminal_id": "t" })),
+        ("host.close_terminal", json!({ "terminal_id": "t" })),
         ("host.stop_all", json!({})),
         ("host.create_token", json!({ "role": "operator" })),
         ("host.tokens", json!({})),
@@ -439,6 +463,12 @@ async fn an_agents_token_asks_notifies_and_reports_and_nothing_else() {
         (
             "host.terminal_output",
             json!({ "agent_id": "other", "terminal_id": "term-1" }),
+        ),
+        ("host.files", json!({ "agent_id": "other" })),
+        ("host.file", json!({ "agent_id": "other", "path": "x" })),
+        (
+            "host.write_file",
+            json!({ "agent_id": "other", "path": "x", "content": "x" }),
         ),
         ("host.stop_all", json!({})),
         ("host.create_token", json!({ "role": "operator" })),

@@ -34,6 +34,8 @@ impl SqliteLog {
             let first = self.tip.seq.next();
             write_all_models(conn, &mut self.strings, &models, changes, first..=tip.seq)?;
         } else {
+            // What no event says (checkpoints, documents of the notifier) cannot be found again
+            // after a crash.
             write_models::write_underivable(conn, changes)?;
         }
         conn.prepare_cached("COMMIT")?.execute([])?;
@@ -159,6 +161,7 @@ impl<'c> EventInserts<'c> {
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         let payload = "INSERT INTO payloads (seq, salt, body) VALUES (?1, ?2, ?3)";
         let mut event = conn.prepare_cached(event)?;
+        // Once for all events: values stay bound from one execution to the next.
         event.raw_bind_parameter(8, chain::VERSION)?;
         Ok(Self {
             event,

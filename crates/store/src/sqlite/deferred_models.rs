@@ -98,6 +98,7 @@ impl DeferredModels {
         self.answers.remove(&opened);
         self.dismissed.remove(&opened);
         let bytes = approval.ask.bytes();
+        // The ask stays the same in every later form, so it is counted once.
         if self.approvals.insert(opened, approval).is_none() {
             self.bytes += bytes;
         }
@@ -111,6 +112,7 @@ impl DeferredModels {
         }
         let answer = self.answers.entry(change.opened).or_insert(change);
         answer.delivery = change.delivery;
+        // A change without a number of deliveries does not take back an earlier one.
         answer.deliveries = change.deliveries.or(answer.deliveries);
     }
 
@@ -162,6 +164,7 @@ impl DeferredModels {
         if let Some(answer) = self.answers.get(&opened) {
             row.set_answer(answer);
         }
+        // Never the other way: what was dismissed stays dismissed.
         row.dismissed |= self.dismissed.contains(&opened);
         Some(row)
     }

@@ -154,6 +154,7 @@ fn create(path: &Path) -> std::io::Result<()> {
     {
         Ok(file) => {
             file.sync_all()?;
+            // The name of a new file survives a power failure only if its folder is flushed too.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
@@ -178,9 +179,11 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
         doing: DOING,
         source: Box::new(source),
     })?;
+    // A host that crashed right after it made the file leaves it empty.
     if header.is_empty() {
         return Ok(());
     }
+    // The user version is at offset 60: https://sqlite.org/fileformat.html#the_database_header
     let (Some(version), true) = (
         header.get(60..64),
         header.len() == 100 && header.starts_with(b"SQLite format 3\0"),
@@ -244,6 +247,7 @@ fn prepare(conn: &Connection) -> Result<(), SqliteFailure> {
     )?;
     // The writer does it, once it knows that the log is whole.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // One transaction, so that a crash leaves either the old schema or the new one, complete.
     conn.execute_batch("BEGIN IMMEDIATE")?;
     migrate(conn)?;
     conn.execute_batch("COMMIT")?;
@@ -266,6 +270,8 @@ fn migrate(conn: &Connection) -> Result<(), SqliteFailure> {
             "INSERT INTO meta VALUES ('stream', ?1), ('head', 0), ('models', 0), ('ids_until', 0)",
             [hex(&stream)],
         )?;
+        // In the same transaction: a file with tables but without this number counts
+        // as another program's.
         conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     Ok(())

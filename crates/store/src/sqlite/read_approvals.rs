@@ -30,6 +30,8 @@ pub(super) fn find(
     if found.is_some() {
         return Ok(found);
     }
+    // Ids get into their index only with the read models of many events; what is newer is found by
+    // going through the few rows that came since.
     let newest = params![id.as_str(), to_sql_bound(ids::indexed_until(conn)?.0)];
     find_where(conn, models, "id = ?1 AND opened > ?2", newest)
 }
@@ -74,6 +76,8 @@ pub(super) fn attempted(
     bytes_max: usize,
 ) -> Result<Vec<Approval>, SqliteFailure> {
     let mut rows = attempted_rows(conn, models, after)?;
+    // Two sorted lists are merged without completing every row first: the rest of the rows are not
+    // read once there are enough bytes.
     rows.sort_by_key(|row| row.opened);
     let mut deferred: Vec<&Approval> = models
         .approvals()

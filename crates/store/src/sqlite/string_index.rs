@@ -39,6 +39,7 @@ impl InternedStrings {
     pub(super) fn new(conn: &Connection) -> Result<Self, SqliteFailure> {
         let mut interned = Self {
             codes: HashMap::new(),
+            // No event is in this segment, so the first event that is written begins a new one.
             segment: -1,
             recorded: HashSet::new(),
         };

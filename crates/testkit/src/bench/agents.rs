@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::Target;
 use super::flush::Flushes;
-use super::hosts::{MeasuredHost, Store};
+use super::hosts::MeasuredHost;
 use super::measure::{to_megabytes, to_ms, to_number};
 use super::report::{Metric, Report, Row, plural};
 
@@ -56,7 +56,7 @@ pub async fn run(options: &AgentsOptions) -> Result<Report> {
     std::fs::write(home.path().join("rules.toml"), RULES)?;
     let place = home.path().to_owned();
     let flushes = Flushes::begin(&place)?;
-    let host = MeasuredHost::start_in(Store::Sqlite, &options.countersign, home).await?;
+    let host = MeasuredHost::start_in(&options.countersign, home).await?;
     let target = host.target()?;
     let mut report = Report::default();
     let mut crew = Crew::begin(&target, &options.countersign).await?;

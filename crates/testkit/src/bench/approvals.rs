@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 use tokio::task::JoinSet;
 
-use super::measure::{CpuTimes, Errors, Latencies, to_ms, to_number};
+use super::measure::{CpuTimes, Errors, Latencies, Process, to_megabytes, to_ms, to_number};
 use super::report::{Metric, Row, plural};
 use super::{DRAIN_MAX, Target, WARM_UP};
 use crate::wire::{Connection, Frame};
@@ -27,6 +27,8 @@ pub(super) const HISTORY_APPROVALS: u64 = 100_000;
 /// Ends a run against a host that has stopped; a slow one makes 100,000 in well under it.
 const HISTORY_MAX: Duration = Duration::from_mins(30);
 const SUBSCRIBES: usize = 5;
+/// The longest list that a client can ask for at once.
+const LISTED_APPROVALS: u64 = 1000;
 
 /// Rate, latency and CPU of so many workers, each on a connection of its own.
 pub(super) async fn round_trips(
@@ -63,16 +65,8 @@ pub(super) async fn round_trips(
 /// What many ended approvals cost the host in memory, and a new subscriber in time.
 pub(super) async fn history(target: &Target) -> Result<Row> {
     let mut row = Row::new("history", format!("{HISTORY_APPROVALS} resolved approvals"));
-    let connections = open_connections(target, HISTORY_CONNECTIONS).await?;
     let began = Instant::now();
-    let give_up_at = began + HISTORY_MAX;
-    let load = ApprovalLoad {
-        budget: Budget::Remaining(Arc::new(AtomicU64::new(HISTORY_APPROVALS))),
-        counted: began..give_up_at,
-        give_up_at,
-    };
-    let running = start(connections, HISTORY_WORKERS_EACH, &load);
-    let tally = finish(running).await;
+    let tally = make_resolved(target, HISTORY_APPROVALS).await?;
     let rate = to_number(tally.latencies.count()) / began.elapsed().as_secs_f64();
     row.set(Metric::RatePerS, rate);
     row.set_errors(&tally.errors);
@@ -86,7 +80,26 @@ pub(super) async fn history(target: &Target) -> Result<Row> {
     }
     times.sort_unstable();
     row.set(Metric::SubscribeMs, to_ms(times[SUBSCRIBES / 2]));
+    let mut connection = target.connect().await?;
+    let listed = json!({ "limit": LISTED_APPROVALS });
+    connection.call("host.approvals", &listed).await?;
+    if let Some(memory) = target.server().map(Process::memory).transpose()? {
+        row.set(Metric::RssListedMb, to_megabytes(memory.resident_bytes));
+    }
     Ok(row)
+}
+
+/// Asks for so many approvals and resolves each.
+pub(super) async fn make_resolved(target: &Target, approvals: u64) -> Result<ApprovalTally> {
+    let connections = open_connections(target, HISTORY_CONNECTIONS).await?;
+    let began = Instant::now();
+    let give_up_at = began + HISTORY_MAX;
+    let load = ApprovalLoad {
+        budget: Budget::Remaining(Arc::new(AtomicU64::new(approvals))),
+        counted: began..give_up_at,
+        give_up_at,
+    };
+    Ok(finish(start(connections, HISTORY_WORKERS_EACH, &load)).await)
 }
 
 /// The load that one connection carries.
@@ -122,7 +135,7 @@ impl Budget {
 
 /// What workers did.
 #[derive(Debug, Default)]
-struct ApprovalTally {
+pub(super) struct ApprovalTally {
     latencies: Latencies,
     errors: Errors,
 }

@@ -24,8 +24,9 @@ const LAG_MAX: u64 = 1024;
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 const SLOW_READER_SUBSCRIBERS: usize = 10;
-/// The kernel's smallest; the host's own send buffer then fills within a moment.
-const STUCK_RECEIVE_BYTES: usize = 4096;
+/// Small, so that the host's own send buffer fills within a moment, but some segments of loopback long: with less,
+/// the kernel sends a few kilobytes each 0.2 s even when the reader reads again.
+const STUCK_RECEIVE_BYTES: usize = 1 << 18;
 const CATCH_UP_RECEIVE_BYTES: usize = 1 << 20;
 const CATCH_UP_MAX: Duration = Duration::from_mins(1);
 

@@ -12,12 +12,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use countersign_core::limits::TRANSCRIPT_MS_HELD;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::Target;
 use super::flush::Flushes;
-use super::hosts::{MeasuredHost, Store};
+use super::hosts::MeasuredHost;
 use super::measure::{Latencies, Process, to_megabytes, to_ms};
 use super::report::{Metric, Report, Row};
 use crate::wire::Connection;
@@ -27,9 +28,11 @@ use client::BenchEditor;
 /// Starts that are measured, after some that fill caches.
 const STARTS: usize = 100;
 const WARM_UP: usize = 10;
-const UPDATES: usize = 100;
+const UPDATES: usize = 50;
 /// Longer than text of an agent waits for more of it, so that each update is an event of its own.
-const BETWEEN_UPDATES_MS: u64 = 150;
+const BETWEEN_UPDATES_MS: u64 = TRANSCRIPT_MS_HELD + 100;
+/// What another screen has not seen in this time, after the editor has, never comes.
+const SCREEN_PATIENCE: Duration = Duration::from_secs(30);
 const ASKS: u64 = 200;
 const BETWEEN_ASKS_US: u64 = 30_000;
 const LEDGER: &str = "asked";
@@ -43,7 +46,7 @@ pub async fn run(countersign: &Path) -> Result<Report> {
     let home = tempfile::tempdir()?;
     let flushes = Flushes::begin(home.path())?;
     let place = home.path().to_owned();
-    let host = MeasuredHost::start_in(Store::Sqlite, &countersign, home).await?;
+    let host = MeasuredHost::start_in(&countersign, home).await?;
     let target = host.target()?;
     let mut report = Report::default();
     report.add(starts(&countersign, &place)?);
@@ -191,7 +194,8 @@ struct WatchingScreen(JoinSet<Result<SeenTimes>>);
 
 impl WatchingScreen {
     async fn seen(mut self) -> Result<SeenTimes> {
-        let seen = self.0.join_next().await;
+        let seen = tokio::time::timeout(SCREEN_PATIENCE, self.0.join_next()).await;
+        let seen = seen.context("another screen has not seen everything")?;
         seen.context("the screen was begun")??
     }
 }
@@ -230,8 +234,7 @@ async fn next_event(screen: &mut Connection) -> Result<(Duration, Value)> {
 
 fn said_in(payload: &Value) -> Option<String> {
     let mut entries = payload["entries"].as_array()?.iter();
-    let said = entries.find(|entry| entry["type"] == "assistant")?;
-    let text = said["text"].as_str()?;
+    let text = entries.find_map(|entry| entry["assistant"]["text"].as_str())?;
     text.starts_with("update ").then(|| text.to_owned())
 }
 

@@ -18,6 +18,20 @@ const BLOCK: usize = 4096;
 /// The file is written from its beginning again after so many blocks, as a write-ahead log is.
 const BLOCKS: u64 = 1024;
 
+/// Flushes that are made one after the other while nothing else is measured.
+const ALONE: u64 = 200;
+
+/// The median time of a flush in this folder at this moment.
+pub(super) fn flush_p50_ms(folder: &Path) -> Result<f64> {
+    let file = create_file(folder)?;
+    let mut latencies = Latencies::default();
+    for block in 0..ALONE {
+        latencies.record(flush_block(&file, block)?);
+    }
+    let p50 = latencies.quantile(0.5).context("nothing was flushed")?;
+    Ok(to_ms(p50))
+}
+
 /// Flushes until it is dropped.
 pub(super) struct Flushes {
     seen: Arc<Mutex<Vec<Duration>>>,
@@ -27,11 +41,7 @@ pub(super) struct Flushes {
 
 impl Flushes {
     pub(super) fn begin(folder: &Path) -> Result<Self> {
-        let file = File::create(folder.join("flushed"))?;
-        for block in 0..BLOCKS {
-            file.write_all_at(&[1; BLOCK], block * BLOCK as u64)?;
-        }
-        file.sync_all()?;
+        let file = create_file(folder)?;
         let seen = Arc::new(Mutex::default());
         let over = Arc::new(AtomicBool::new(false));
         let (own_seen, own_over) = (seen.clone(), over.clone());
@@ -70,16 +80,30 @@ impl Drop for Flushes {
     }
 }
 
+/// A file of full size, so that a flush does not have to write its length too.
+fn create_file(folder: &Path) -> Result<File> {
+    let file = File::create(folder.join("flushed"))?;
+    for block in 0..BLOCKS {
+        file.write_all_at(&[1; BLOCK], block * BLOCK as u64)?;
+    }
+    file.sync_all()?;
+    Ok(file)
+}
+
+fn flush_block(file: &File, block: u64) -> std::io::Result<Duration> {
+    let byte = u8::try_from(block % 251).unwrap_or_default();
+    let began = Instant::now();
+    file.write_all_at(&[byte; BLOCK], block % BLOCKS * BLOCK as u64)?;
+    file.sync_data()?;
+    Ok(began.elapsed())
+}
+
 fn flush_until(over: &AtomicBool, file: &File, seen: &Mutex<Vec<Duration>>) {
     let mut block = 0;
     while !over.load(Ordering::Relaxed) {
-        let byte = u8::try_from(block % 251).unwrap_or_default();
-        let began = Instant::now();
-        let at = block % BLOCKS * BLOCK as u64;
-        if file.write_all_at(&[byte; BLOCK], at).is_err() || file.sync_data().is_err() {
+        let Ok(took) = flush_block(file, block) else {
             return;
-        }
-        let took = began.elapsed();
+        };
         seen.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(took);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::hosts::{MeasuredHost, Store};
+use super::hosts::MeasuredHost;
 use super::measure::Latencies;
 use super::report::{Report, Row};
 use crate::wire::Connection;
@@ -34,7 +34,7 @@ pub async fn run(countersign: &Path) -> Result<Report> {
     let rules = "allow = [\"Bash(git status:*)\"]\n";
     std::fs::write(home.path().join("rules.toml"), rules)?;
     let folder = home.path().to_owned();
-    let host = MeasuredHost::start_in(Store::Sqlite, countersign, home).await?;
+    let host = MeasuredHost::start_in(countersign, home).await?;
     let mut connection = host.target()?.connect().await?;
     let mut seen: [Latencies; 3] = Default::default();
     for round in 0..WARM_UP + ROUNDS {

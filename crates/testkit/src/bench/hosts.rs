@@ -25,6 +25,32 @@ pub(super) enum Store {
     Memory,
 }
 
+/// The two programs of one build of this tree.
+#[derive(Debug, Clone)]
+pub(super) struct HostBuild {
+    pub(super) countersign: PathBuf,
+    /// Serves from memory.
+    bench: PathBuf,
+}
+
+impl HostBuild {
+    /// The build that this program belongs to, with the given `countersign`.
+    pub(super) fn current(countersign: &Path) -> Result<Self> {
+        Ok(Self {
+            countersign: countersign.to_owned(),
+            bench: std::env::current_exe()?,
+        })
+    }
+
+    /// The build whose programs are in `folder`.
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self {
+            countersign: folder.join("countersign"),
+            bench: folder.join("bench"),
+        }
+    }
+}
+
 /// A host in a scratch home of its own.
 pub(super) struct MeasuredHost {
     process: HostProcess,
@@ -36,17 +62,29 @@ pub(super) struct MeasuredHost {
 
 impl MeasuredHost {
     /// Starts a host and waits until it is ready.
-    pub(super) async fn start(store: Store, countersign: &Path) -> Result<Self> {
-        Self::start_in(store, countersign, tempfile::tempdir()?).await
+    pub(super) async fn start(store: Store, build: &HostBuild) -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let address = free_address()?;
+        let command = match store {
+            Store::Sqlite => up(&build.countersign, home.path(), address),
+            Store::Memory => serve_memory(&build.bench, home.path(), address),
+        };
+        Self::wait_for(command, address, &build.countersign, home).await
     }
 
-    /// Starts a host on what is in `home` already.
-    pub(super) async fn start_in(store: Store, countersign: &Path, home: TempDir) -> Result<Self> {
+    /// Starts a host on the database that is in `home` already.
+    pub(super) async fn start_in(countersign: &Path, home: TempDir) -> Result<Self> {
         let address = free_address()?;
-        let mut command = match store {
-            Store::Sqlite => up(countersign, home.path(), address),
-            Store::Memory => serve_memory(home.path(), address)?,
-        };
+        let command = up(countersign, home.path(), address);
+        Self::wait_for(command, address, countersign, home).await
+    }
+
+    async fn wait_for(
+        mut command: Command,
+        address: SocketAddr,
+        countersign: &Path,
+        home: TempDir,
+    ) -> Result<Self> {
         let mut process = HostProcess::start(command.stderr(Stdio::null()), address)?;
         if let Some(status) = process.ready().await? {
             bail!("the host ended while it was starting, {status}");
@@ -57,6 +95,10 @@ impl MeasuredHost {
             home,
             countersign: countersign.to_owned(),
         })
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// The host as the load client sees it.
@@ -75,13 +117,13 @@ impl MeasuredHost {
     }
 }
 
-fn serve_memory(home: &Path, address: SocketAddr) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+fn serve_memory(bench: &Path, home: &Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(bench);
     command
         .arg("serve-memory")
         .arg(home)
         .arg(address.to_string());
-    Ok(command)
+    command
 }
 
 /// Serves from memory until the process is ended: the same loop and doors, without a disk.
@@ -101,6 +143,7 @@ pub async fn serve_from_memory(home: &Path, listen: SocketAddr) -> Result<()> {
         unnamed_callers: false,
         web: WebOptions::default(),
         decide_confirm: DecideConfirm::Always,
+        screen_files: None,
     };
     let server = Server::open(options, service.clone(), CancellationToken::new()).await?;
     stopped.wait().await;

@@ -19,10 +19,14 @@ pub enum Metric {
     /// Approvals, or asks of agents, each second.
     RatePerS,
     DeliveriesPerS,
+    /// The lowest and the highest rate among the rounds whose median is shown.
+    LowestRate,
+    HighestRate,
     /// This row's rate over the rate of the row that it is measured against.
     RateRatio,
     P50Ms,
     P99Ms,
+    P999Ms,
     P50Us,
     P99Us,
     /// What the disk took to flush 4 KiB at the same time.
@@ -41,6 +45,8 @@ pub enum Metric {
     RssBeforeMb,
     RssMb,
     RssPeakMb,
+    /// After a client listed approvals.
+    RssListedMb,
     /// What each agent added to the host's memory.
     RssEachMb,
     /// Memory of a process that it shares with no other, at most.
@@ -63,6 +69,8 @@ pub enum Metric {
     /// From the start of the process until it accepts connections.
     StartMs,
     BinaryMb,
+    /// What one approval takes in the database and its write-ahead log.
+    DiskBytesEach,
     Errors,
 }
 
@@ -116,6 +124,7 @@ impl Row {
     pub(super) fn set_latencies_ms(&mut self, latencies: &Latencies) {
         self.set_if_known(Metric::P50Ms, latencies.quantile(0.5).map(to_ms));
         self.set_if_known(Metric::P99Ms, latencies.quantile(0.99).map(to_ms));
+        self.set_if_known(Metric::P999Ms, latencies.quantile(0.999).map(to_ms));
     }
 
     pub(super) fn set_latencies_us(&mut self, latencies: &Latencies) {

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::hosts::{MeasuredHost, Store};
+use super::hosts::MeasuredHost;
 use super::measure::Latencies;
 use super::report::{Report, Row};
 use crate::wire::Connection;
@@ -139,7 +139,7 @@ impl SandboxBench {
         std::fs::write(home.path().join("config.toml"), CONFIG)?;
         write_crate(&options.folder)?;
         Ok(Self {
-            host: MeasuredHost::start_in(Store::Sqlite, &options.countersign, home).await?,
+            host: MeasuredHost::start_in(&options.countersign, home).await?,
             countersign: options.countersign.canonicalize()?,
             folder: options.folder.canonicalize()?,
             server,

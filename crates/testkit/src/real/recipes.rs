@@ -158,6 +158,8 @@ fn opencode(cache: &Cache, home: &Path, model: &str) -> io::Result<Parts> {
         &home.join(".config/opencode/opencode.json"),
         &config.to_string(),
     )?;
+    // It makes this file where it keeps its settings, which it cannot in a sandbox, and then does not start.
+    write(&home.join(".config/opencode/.gitignore"), "node_modules\n")?;
     let off = [
         "OPENCODE_DISABLE_AUTOUPDATE",
         "OPENCODE_DISABLE_LSP_DOWNLOAD",

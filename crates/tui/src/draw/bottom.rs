@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ratatui::layout::Rect;
 
 use crate::canvas::{Canvas, TextLine};
-use crate::command::{Action, find_command};
+use crate::command::{Action, FileCommand, find_command};
 use crate::escaped_text::EscapedText;
 use crate::layout::PanelKind;
 use crate::model::{Model, Overlay, TextPurpose};
@@ -13,6 +13,7 @@ use crate::render::approvals;
 use crate::render::escape;
 use crate::text_box::TextBox;
 use crate::theme::Role;
+use crate::update;
 
 use super::DrawReport;
 
@@ -116,6 +117,12 @@ fn text_title(model: &Model, purpose: &TextPurpose) -> String {
             format!("what an agent like {} is to do", agent_name(model, agent))
         }
         TextPurpose::SaveLayout => "name of this layout".to_owned(),
+        TextPurpose::NewFile { agent } => {
+            format!(
+                "path of the new file, in the folder of {}",
+                agent_name(model, agent)
+            )
+        }
         TextPurpose::Spawn { agent } => format!("what {} is to do first", escape::line(agent)),
     }
 }
@@ -144,6 +151,8 @@ fn prompt_lines(model: &Model, width: u16) -> Vec<TextLine> {
 /// The lines of a text box around its cursor.
 fn box_lines(model: &Model, text: &TextBox, width: u16) -> Vec<TextLine> {
     let (all, row, _) = laid_out(text, width);
+    // The line with the cursor is the last one that is shown, so that typing
+    // never goes out of sight.
     let first = (row + 1).saturating_sub(TEXT_LINES_MAX);
     let shown = all.into_iter().skip(first).take(TEXT_LINES_MAX);
     shown
@@ -236,8 +245,34 @@ fn hinted_actions(kind: PanelKind) -> &'static [Action] {
             Action::RemoveRule,
             Action::Filter,
         ],
-        PanelKind::Usage => &[Action::Reload],
+        PanelKind::Usage | PanelKind::Command => &[Action::Reload],
         PanelKind::Terminals => &[Action::NextTerminal, Action::PreviousTerminal],
+        PanelKind::Files => &[
+            Action::Open,
+            Action::File(FileCommand::Edit),
+            Action::File(FileCommand::Tail),
+            Action::File(FileCommand::New),
+            Action::Filter,
+        ],
+        PanelKind::Viewer => &[
+            Action::File(FileCommand::Edit),
+            Action::File(FileCommand::Format),
+            Action::File(FileCommand::Tail),
+            Action::File(FileCommand::NextPage),
+        ],
+        PanelKind::Editor => &[
+            Action::File(FileCommand::Write),
+            Action::File(FileCommand::Save),
+            Action::File(FileCommand::ShowOther),
+            Action::Reload,
+        ],
+        PanelKind::Tail => &[Action::Bottom, Action::File(FileCommand::View)],
+        PanelKind::Notes => &[Action::File(FileCommand::Write)],
+        PanelKind::OwnTerminal => &[
+            Action::OpenOwnTerminal,
+            Action::NextOwnTerminal,
+            Action::CloseOwnTerminal,
+        ],
     }
 }
 
@@ -256,7 +291,7 @@ fn short_word(action: Action) -> &'static str {
         Action::SpawnAgent => "start an agent",
         Action::Filter => "filter",
         Action::MessageAgent => "message",
-        Action::ToggleFollow => "follow",
+        Action::ToggleFollow | Action::File(FileCommand::Tail) => "follow",
         Action::Unfold => "unfold",
         Action::CommentLine => "comment",
         Action::SendReview => "send review",
@@ -271,8 +306,18 @@ fn short_word(action: Action) -> &'static str {
         Action::TryRule => "try",
         Action::AddRule => "write a rule",
         Action::RemoveRule => "revoke",
-        Action::NextTerminal => "next terminal",
+        Action::File(FileCommand::Edit) => "edit",
+        Action::File(FileCommand::New) => "new file",
+        Action::File(FileCommand::View) => "read",
+        Action::File(FileCommand::Format) => "formatted",
+        Action::File(FileCommand::NextPage) => "next page",
+        Action::File(FileCommand::Write) => "write",
+        Action::File(FileCommand::Save) => "save",
+        Action::File(FileCommand::ShowOther) => "what is there",
+        Action::NextTerminal | Action::NextOwnTerminal => "next terminal",
         Action::PreviousTerminal => "terminal before",
+        Action::OpenOwnTerminal => "open a terminal",
+        Action::CloseOwnTerminal => "close it",
         Action::Reload => "read again",
         Action::FocusNext => "panel",
         Action::OpenPalette => "commands",
@@ -309,6 +354,19 @@ fn hint_line(model: &Model, width: u16) -> TextLine {
             return line;
         }
         None => {}
+    }
+    if model.files.is_typing && matches!(model.focused_kind(), PanelKind::Editor | PanelKind::Notes)
+    {
+        let text = "Ctrl-s saves  Ctrl-e editor  Esc ends writing and keeps the text";
+        line.push(text, Role::Dim);
+        return line;
+    }
+    if update::terminal_takes_keys(model) && model.typed.is_empty() {
+        line.push(
+            "keys go to the terminal  Ctrl-g and a key of the screen, as Tab or :  Ctrl-g PgUp reads back",
+            Role::Dim,
+        );
+        return line;
     }
     if model.ask.pending.is_some() {
         line.push("y yes  n no  PgDn read on", Role::Strong);
@@ -363,5 +421,5 @@ fn counts_now(model: &Model, action: Action) -> bool {
         }
         _ => None,
     };
-    refusal.is_none() && crate::update::why_not(model, action).is_none()
+    refusal.is_none() && update::why_not(model, action).is_none()
 }

@@ -2,12 +2,17 @@
 
 mod agents;
 mod ask;
+mod command;
 mod diff;
 mod feed;
+mod files;
 mod history;
 mod inbox;
+mod own_terminal;
+mod readers;
 mod rules;
 mod terminals;
+mod text_area;
 mod transcript;
 mod usage;
 
@@ -33,6 +38,13 @@ pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
         PanelKind::Diff => diff::title(model, spec),
         PanelKind::Usage => "Usage".to_owned(),
         PanelKind::Terminals => terminals::title(model, spec),
+        PanelKind::Command => command::title(spec),
+        PanelKind::Files => files::title(model, spec),
+        PanelKind::Viewer => readers::view_title(model, spec),
+        PanelKind::Editor => text_area::editor_title(model),
+        PanelKind::Tail => readers::tail_title(model, spec),
+        PanelKind::Notes => text_area::notes_title(model),
+        PanelKind::OwnTerminal => own_terminal::title(model),
     }
 }
 
@@ -55,6 +67,13 @@ pub(super) fn draw(
         PanelKind::Diff => diff::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Usage => usage::draw(model, area, canvas),
         PanelKind::Terminals => terminals::draw(model, spec, area, canvas),
+        PanelKind::Command => command::draw(model, spec, area, canvas),
+        PanelKind::Files => files::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Viewer => readers::draw_view(model, spec, area, canvas),
+        PanelKind::Editor => text_area::draw_editor(model, spec, area, is_focused, canvas, report),
+        PanelKind::Tail => readers::draw_tail(model, spec, area, canvas),
+        PanelKind::Notes => text_area::draw_notes(model, area, is_focused, canvas, report),
+        PanelKind::OwnTerminal => own_terminal::draw(model, area, is_focused, canvas, report),
     }
 }
 

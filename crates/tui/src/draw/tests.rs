@@ -1,5 +1,7 @@
 //! Pictures, compared whole, at four sizes and in four styles; and hostile text in every panel.
 
+mod files;
+
 use std::fmt::Write as _;
 
 use countersign_protocol::{HostApproval, HostAskView, HostQuestion};
@@ -44,7 +46,7 @@ fn home_at_four_sizes() {
 }
 
 /// The cells with their styles: one line for each run of a style.
-fn styles_of(buffer: &Buffer) -> String {
+pub(super) fn styles_of(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {
         let mut runs: Vec<(String, String)> = Vec::new();

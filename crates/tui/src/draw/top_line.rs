@@ -65,6 +65,9 @@ fn left_part(model: &Model) -> TextLine {
         );
         line.push_shown(text, Role::Focus);
     }
+    if let Some(project) = &model.project {
+        line.push_shown(format!("  in {}", escape::line(project)), Role::Focus);
+    }
     let role = if asks > 0 { Role::Ask } else { Role::Dim };
     line.push_shown(format!("  {}", plural(asks, "ask")), role);
     if questions > 0 {

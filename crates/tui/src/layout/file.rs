@@ -37,6 +37,7 @@ struct NodeTable {
     id: Option<String>,
     agent: Option<String>,
     show: Option<String>,
+    name: Option<String>,
     split: Option<String>,
     parts: Option<Vec<NodeTable>>,
     stack: Option<Vec<NodeTable>>,
@@ -153,8 +154,18 @@ fn read_panel(node: NodeTable, path: &str) -> Result<PanelSpec, String> {
             names.join(", ")
         ));
     };
+    let usual_id = match (kind, &node.name) {
+        (PanelKind::Command, None) => {
+            return Err(format!(
+                "{path}: `name` is missing: it says which of panels/NAME.toml is shown"
+            ));
+        }
+        (PanelKind::Command, Some(own)) => format!("{name} {own}"),
+        _ => name,
+    };
     Ok(PanelSpec {
-        id: node.id.unwrap_or(name),
+        id: node.id.unwrap_or(usual_id),
+        name: node.name,
         kind,
         agent: match node.agent.as_deref() {
             None | Some("selected") => PanelAgent::Selected,
@@ -228,6 +239,9 @@ fn panel_toml(panel: &PanelSpec) -> String {
     );
     if let PanelAgent::Named(agent) = &panel.agent {
         let _ = write!(text, ", agent = {}", quoted(agent));
+    }
+    if let Some(name) = &panel.name {
+        let _ = write!(text, ", name = {}", quoted(name));
     }
     if let Some(show) = &panel.show {
         let _ = write!(text, ", show = {}", quoted(show));

@@ -84,6 +84,7 @@ fn place_parts<'a>(
                 if index + 1 < parts.len() {
                     solved.rules.push((own.right(), area.y, area.bottom()));
                 }
+                // No rule follows the last part, so there may be no column left for one.
                 let taken = (*length + 1).min(rest.width);
                 rest.x += taken;
                 rest.width -= taken;
@@ -138,6 +139,7 @@ fn part_lengths(
     let mut lengths = Vec::with_capacity(parts.len());
     for length in fixed {
         let own = length.unwrap_or_else(|| {
+            // Divided again for each part, so that what rounding leaves is spread over the later ones.
             let share = rest / fills.max(1);
             fills = fills.saturating_sub(1);
             rest -= share;

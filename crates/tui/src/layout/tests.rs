@@ -91,7 +91,8 @@ fn a_mistake_is_named_by_its_path() {
             "[[tab]]\ntitle = \"x\"\nroot = { split = \"right\", parts = [{ panel = \"inbux\" }] }"
         ),
         "tab 1, root.parts[0]: `inbux` is not a panel; there are inbox, ask, agents, transcript, chat, feed, \
-         history, rules, diff, usage, terminals"
+         history, rules, diff, usage, terminals, command, files, viewer, editor, tail, notes, \
+         terminal"
     );
     assert_eq!(
         wrong(

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_protocol::{
-    BypassRow, DecideConfirm, HostAgent, HostEvent, HostRole, HostSnapshot, HostStatus, Who,
+    BypassRow, DecideConfirm, HostAgent, HostEvent, HostFigures, HostRole, HostSnapshot,
+    HostStatus, Time, Who,
 };
 
 use crate::host_warnings::HostWarnings;
@@ -35,6 +36,9 @@ pub struct HostState {
     pub confirm: DecideConfirm,
     pub you: Option<Who>,
     pub version: Option<String>,
+    /// What the host itself uses, as of its last two answers: time of the wall, and figures.
+    pub figures: Vec<(Time, HostFigures)>,
+    pub connections: usize,
 }
 
 impl Default for HostState {
@@ -48,6 +52,8 @@ impl Default for HostState {
             confirm: DecideConfirm::Always,
             you: None,
             version: None,
+            figures: Vec::new(),
+            connections: 0,
         }
     }
 }
@@ -115,7 +121,13 @@ impl HostState {
         self.agents.insert(agent.id.clone(), agent);
     }
 
-    pub fn update_status(&mut self, status: HostStatus) {
+    pub fn update_status(&mut self, status: HostStatus, now: Time) {
+        self.connections = status.connections;
+        if let Some(figures) = status.figures {
+            self.figures.push((now, figures));
+            let excess = self.figures.len().saturating_sub(2);
+            self.figures.drain(..excess);
+        }
         self.warnings = HostWarnings {
             problems: status.rule_problems,
             bypassed: status.bypassed,

@@ -2,6 +2,7 @@
 
 use countersign_protocol::CatalogRow;
 
+use crate::agent_files::AgentFile;
 use crate::command::Action;
 use crate::text_box::TextBox;
 
@@ -55,6 +56,10 @@ pub enum TextPurpose {
         agent: String,
     },
     SaveLayout,
+    /// The path of a file that is to be made.
+    NewFile {
+        agent: String,
+    },
 }
 
 impl TextPurpose {
@@ -77,6 +82,7 @@ impl TextPurpose {
             Self::AddRule => "rule".to_owned(),
             Self::RunAgain { agent } => format!("again {agent}"),
             Self::SaveLayout => "layout".to_owned(),
+            Self::NewFile { agent } => format!("new file {agent}"),
         }
     }
 
@@ -101,6 +107,8 @@ pub enum ListPurpose {
     NewTab,
     Theme,
     Agent,
+    Project,
+    CommandPanel,
 }
 
 /// One of several choices; escaped when it is drawn.
@@ -113,12 +121,31 @@ pub struct ListChoice {
 /// What a yes would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfirmPurpose {
-    Kill { agent: String, with_children: bool },
-    Bypass { agent: String, minutes: u64 },
+    Kill {
+        agent: String,
+        with_children: bool,
+    },
+    Bypass {
+        agent: String,
+        minutes: u64,
+    },
     StopAll,
-    SendReview { agent: String },
-    RemoveRule { id: String },
-    AddRule { rule: String },
+    SendReview {
+        agent: String,
+    },
+    RemoveRule {
+        id: String,
+    },
+    AddRule {
+        rule: String,
+    },
+    /// Drop what was typed in the editor.
+    DiscardText,
+    /// Leave the screen although something typed is not saved.
+    LeaveUnsaved,
+    CloseTerminal {
+        terminal: String,
+    },
 }
 
 /// What an entry of the palette does.
@@ -129,6 +156,8 @@ pub enum PaletteTarget {
     Item(String),
     Layout(String),
     Theme(String),
+    CommandPanel(String),
+    File(AgentFile),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -172,6 +172,11 @@ impl Workspace {
             self.layout = layout.clone();
             self.active_tab = self.active_tab.min(self.layout.tabs.len() - 1);
         }
+        self.put_layout(layout);
+    }
+
+    /// The same, and leaves what is shown as it is.
+    pub fn put_layout(&mut self, layout: Layout) {
         match self
             .layouts
             .iter_mut()

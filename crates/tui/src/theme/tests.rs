@@ -1,28 +1,7 @@
 //! Contrast, computed; and what is left without colours.
 
+use super::contrast::{DARK, LIGHT};
 use super::*;
-
-fn luminance(color: (u8, u8, u8)) -> f64 {
-    let channel = |value: u8| {
-        let value = f64::from(value) / 255.0;
-        if value <= 0.040_45 {
-            value / 12.92
-        } else {
-            ((value + 0.055) / 1.055).powf(2.4)
-        }
-    };
-    let (red, green, blue) = color;
-    0.2126 * channel(red) + 0.7152 * channel(green) + 0.0722 * channel(blue)
-}
-
-fn contrast(one: (u8, u8, u8), other: (u8, u8, u8)) -> f64 {
-    let (one, other) = (luminance(one), luminance(other));
-    (one.max(other) + 0.05) / (one.min(other) + 0.05)
-}
-
-/// Backgrounds that terminals have: white and paper, black and slate.
-const LIGHT: [(u8, u8, u8); 2] = [(255, 255, 255), (253, 246, 227)];
-const DARK: [(u8, u8, u8); 2] = [(0, 0, 0), (40, 44, 52)];
 
 #[test]
 fn every_colour_can_be_read_on_its_backgrounds() {
@@ -41,7 +20,7 @@ fn every_colour_can_be_read_on_its_backgrounds() {
                     panic!("{role:?} is {color}");
                 };
                 for background in backgrounds {
-                    let found = contrast((red, green, blue), background);
+                    let found = contrast::ratio((red, green, blue), background);
                     assert!(
                         found >= least,
                         "{} {role:?} {color}: {found:.2}",

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use countersign_protocol::{
-    AgentParams, AgentTarget, ArchiveBody, BypassBody, ChildrenFate, ConfigureBody, HostAgent,
-    InterruptBody, KillBody, Method, NoParams, PromptBody, RenameBody, SpawnAgentParams,
-    WorktreeParams, method,
+    AgentParams, AgentTarget, ArchiveBody, BypassBody, ChildrenFate, ConfigureBody, InterruptBody,
+    KillBody, Method, NoParams, PromptBody, RenameBody, SpawnAgentParams, WorktreeParams, method,
 };
 
-use crate::agent_list::{is_archived, living_descendants};
+use crate::agent_list::{is_archived, living_descendants, project_of};
 use crate::command::Action;
 use crate::host_call::{CallLane, HostCall, ReplyTag};
 use crate::layout::{PanelKind, PanelSpec};
@@ -16,7 +15,7 @@ use crate::message::Effect;
 use crate::model::{ConfirmPurpose, Model, Overlay, TextPurpose};
 use crate::render::escape;
 
-use super::{diff, overlays, rules, say};
+use super::{diff, files, overlays, rules, say};
 
 /// Rows of agents are read at most this often.
 const READ_EVERY_MS: u64 = 250;
@@ -64,16 +63,6 @@ pub(super) fn agents_of_project(model: &Model) -> BTreeSet<String> {
         .values()
         .filter(|agent| project_of(agent) == project);
     agents.map(|agent| agent.id.clone()).collect()
-}
-
-/// The repository or folder that an agent works in.
-fn project_of(agent: &HostAgent) -> Option<&str> {
-    let managed = agent.managed.as_ref();
-    let repository = managed.and_then(|managed| managed.worktree.as_ref());
-    repository
-        .map(|worktree| worktree.repository.as_str())
-        .or(managed.map(|managed| managed.cwd.as_str()))
-        .or(agent.project.as_deref())
 }
 
 /// Why something cannot be done with the agent that a command is about.
@@ -244,6 +233,7 @@ pub(super) fn begin_bypass(model: &mut Model) -> Vec<Effect> {
 /// Does what a person said yes to.
 pub(super) fn perform_confirmed(model: &mut Model, purpose: &ConfirmPurpose) -> Vec<Effect> {
     match purpose {
+        ConfirmPurpose::CloseTerminal { terminal } => super::own_terminals::close(terminal),
         ConfirmPurpose::Kill {
             agent,
             with_children,
@@ -272,6 +262,8 @@ pub(super) fn perform_confirmed(model: &mut Model, purpose: &ConfirmPurpose) -> 
         ConfirmPurpose::SendReview { agent } => diff::send(model, agent),
         ConfirmPurpose::RemoveRule { id } => rules::remove(id),
         ConfirmPurpose::AddRule { rule } => rules::add(model, rule),
+        ConfirmPurpose::DiscardText => files::discard_text(model),
+        ConfirmPurpose::LeaveUnsaved => vec![Effect::Quit],
     }
 }
 
@@ -324,12 +316,14 @@ pub(super) fn spawn(model: &mut Model, agent: &str, prompt: &str) -> Vec<Effect>
     let near = model
         .selected_agent
         .as_ref()
-        .and_then(|id| model.host.agents.get(id));
+        .and_then(|id| model.host.agents.get(id))
+        .filter(|near| model.is_in_project(near));
     let managed = near.and_then(|near| near.managed.as_ref());
     let worktree = managed.and_then(|managed| managed.worktree.as_ref());
     let folder = worktree
         .map(|worktree| worktree.repository.clone())
         .or(managed.map(|managed| managed.cwd.clone()))
+        .or(model.project.clone())
         .or(model.folder.clone());
     let Some(cwd) = folder else {
         return say(model, "no folder is known to start it in");

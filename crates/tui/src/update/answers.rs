@@ -77,6 +77,7 @@ pub(super) fn cancel_pending(model: &mut Model) {
 }
 
 fn confirm(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
+    // Before the guard is asked, which would use up the first act although nothing is sent.
     if let Some(PendingAllow::Remember { form, .. }) = &model.ask.pending
         && form.rules().is_empty()
     {
@@ -303,6 +304,7 @@ pub(super) fn edited_input(model: &Model, id: &str, text: &str) -> Result<String
         return Ok(edited.to_string());
     }
     let mut edited: Value = serde_json::from_str(input).map_err(|error| error.to_string())?;
+    // Only the command, so that the tool gets its other arguments as the agent gave them.
     edited["command"] = Value::String(text.to_owned());
     Ok(edited.to_string())
 }

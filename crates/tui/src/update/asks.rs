@@ -53,6 +53,7 @@ pub(super) fn sync_guard(model: &mut Model) {
     let is_drawn = model.ask.layout.id == id && model.ask.layout.version == model.inbox.version();
     // Another version once it was drawn: what was typed before the picture was meant for the one before.
     let version = format!("{} {is_drawn}", model.inbox.version());
+    // Before the guard is told, because afterwards it does not know which subject was shown before.
     if model.ask.guard.subject() != Some(&id) {
         model.ask.detail = FieldDetail::Folded;
         model.ask.restart_reading();
@@ -64,9 +65,12 @@ pub(super) fn sync_guard(model: &mut Model) {
         confirm: needs_confirm,
     };
     model.ask.guard.step(&shown, at);
+    // After `Show`, which takes a new subject for one that is still open.
     if is_over {
         model.ask.guard.step(&GuardEvent::Ended, at);
     }
+    // The guard drops a first act whenever something changes. What is pending has to go with it,
+    // and the person is told, because the second key will do nothing.
     if model.ask.pending.is_some() && model.ask.guard.confirmable_from().is_none() {
         model.ask.pending = None;
         say(
@@ -94,10 +98,14 @@ pub(super) fn record_drawn(model: &mut Model) {
     }
     (ask.page, ask.total) = (extent.page, extent.total);
     ask.scroll = extent.first;
+    // Only a page that continues what was read counts. Whoever jumps to the end has not seen what
+    // is in between.
     if extent.first <= ask.read_to {
         ask.read_to = ask.read_to.max(extent.first + extent.page);
     }
+    // With no row for the content, `read_to` and `total` may both be zero, and the ask would count as read.
     let is_read = extent.is_whole && extent.page > 0 && ask.read_to >= extent.total;
+    // First, because a new version makes the guard forget that the content was seen.
     sync_guard(model);
     if is_read && !model.ask.guard.is_seen() {
         model.ask.guard.step(&GuardEvent::Seen, model.now.ms);
@@ -247,6 +255,7 @@ pub(super) fn approve_same(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
 
 /// Opens a text box about the selected ask.
 pub(super) fn open_ask_text(model: &mut Model, purpose: TextPurpose, start: &str) -> Vec<Effect> {
+    // Opening a box decides nothing. Whether an allow is possible is checked when the text is sent.
     if let Some(refusal) = model.ask.guard.refusal_of_deny(model.now.ms) {
         return say(model, refusal.describe());
     }

@@ -14,7 +14,7 @@ use crate::render::escape;
 
 use super::{commands, say};
 
-pub(super) const HELP: &str = "/reset: new session  /cd FOLDER: new session there  /resume: history  /rename NAME  \
+pub(super) const HELP: &str = "/reset: new session  /cd FOLDER: new session there  /project FOLDER: narrow every panel  /resume: history  /rename NAME  \
 /bypass-permissions 30m  /require-permissions  /help; to send a message that begins with a slash, type two";
 
 /// What a text beginning with a slash does; nothing if it is to be sent.
@@ -29,6 +29,8 @@ pub(super) fn slash_command(model: &mut Model, agent: &str, text: &str) -> Optio
         "reset" => start_again(model, agent, None),
         "cd" if rest.starts_with('/') => start_again(model, agent, Some(rest)),
         "cd" => say(model, "/cd takes an absolute path"),
+        "project" if rest.is_empty() => commands::set_project(model, commands::EVERY_FOLDER),
+        "project" => commands::set_project(model, rest),
         "resume" => commands::go(model, PanelKind::History),
         "rename" if rest.is_empty() => say(model, "/rename takes a name"),
         "rename" => {

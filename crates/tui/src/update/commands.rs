@@ -9,8 +9,13 @@ use crate::render::inbox_item::InboxContent;
 use crate::text_box::TextBox;
 
 use super::keys::TypedKey;
-use super::{agents, asks, chat, diff, lists, overlays, rules, say, terminals, transcripts};
+use super::{
+    agents, asks, chat, command_panels, diff, files, lists, overlays, own_terminals, rules, say,
+    terminals, transcripts,
+};
 
+/// The choice that narrows to no folder.
+pub(super) const EVERY_FOLDER: &str = "every folder";
 /// How long an item is passed by.
 const SNOOZE_MICROS: u64 = 600 * 1_000_000;
 
@@ -44,12 +49,15 @@ pub fn why_not(model: &Model, action: Action) -> Option<String> {
         | Action::RemoveRule
         | Action::TryRule
         | Action::SpawnAgent
+        | Action::OpenOwnTerminal
+        | Action::CloseOwnTerminal
         | Action::StopAll => why_not_connected(model),
         Action::NextWaiting => {
             let next = model.inbox.next_waiting(model.now.wall, None);
             next.is_none()
                 .then(|| "nothing else waits for you".to_owned())
         }
+        Action::File(command) => files::why_not(model, command),
         _ => None,
     }
 }
@@ -113,7 +121,14 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
         ),
         Action::ShowKeys => open_overlay(model, Overlay::Keys { scroll: 0 }),
         Action::ShowNotices => open_overlay(model, Overlay::Notices { scroll: 0 }),
-        Action::Go(kind @ (PanelKind::Diff | PanelKind::Terminals)) => go_to_agent(model, kind),
+        Action::Go(PanelKind::Command) => command_panels::choose(model),
+        Action::Go(
+            kind @ (PanelKind::Diff
+            | PanelKind::Terminals
+            | PanelKind::Files
+            | PanelKind::Viewer
+            | PanelKind::Tail),
+        ) => go_to_agent(model, kind),
         Action::Go(kind) => go(model, kind),
         Action::ZoomPanel => zoom(model),
         Action::Back => go_back(model, true),
@@ -193,6 +208,10 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
         Action::RemoveRule => rules::ask_to_remove(model),
         Action::NextTerminal => terminals::choose(model, true),
         Action::PreviousTerminal => terminals::choose(model, false),
+        Action::OpenOwnTerminal => own_terminals::open(model),
+        Action::NextOwnTerminal => own_terminals::choose(model, 1),
+        Action::PreviousOwnTerminal => own_terminals::choose(model, -1),
+        Action::CloseOwnTerminal => own_terminals::ask_to_close(model),
         Action::Reload => reload(model),
         Action::SaveLayout => overlays::open_text(model, TextPurpose::SaveLayout, ""),
         Action::ResetLayout => {
@@ -213,7 +232,9 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
         Action::Tab(number) => go_to_tab(model, usize::from(number).wrapping_sub(1)),
         Action::ChooseLayout => open_list(model, ListPurpose::Layout, "layout"),
         Action::ChooseTheme => choose_theme(model),
+        Action::ChooseProject => choose_project(model),
         Action::StopAll => agents::ask_to_stop_all(model),
+        Action::File(command) => files::perform(model, command),
     }
 }
 
@@ -261,10 +282,12 @@ fn go_back(model: &mut Model, leaves: bool) -> Vec<Effect> {
     if model.focused_kind() == PanelKind::Ask {
         return go(model, PanelKind::Inbox);
     }
-    if leaves {
-        vec![Effect::Quit]
-    } else {
-        Vec::new()
+    if !leaves {
+        return Vec::new();
+    }
+    match files::leave_unsaved(model) {
+        Some(question) => open_overlay(model, question),
+        None => vec![Effect::Quit],
     }
 }
 
@@ -400,6 +423,10 @@ fn reload(model: &mut Model) -> Vec<Effect> {
     match model.focused_kind() {
         PanelKind::Diff => diff::reload(model),
         PanelKind::Rules => rules::read(model),
+        PanelKind::Command => command_panels::run_again(model),
+        PanelKind::Files | PanelKind::Viewer | PanelKind::Editor | PanelKind::Tail => {
+            files::reload(model)
+        }
         _ => {
             model
                 .host
@@ -408,6 +435,47 @@ fn reload(model: &mut Model) -> Vec<Effect> {
             Vec::new()
         }
     }
+}
+
+fn choose_project(model: &mut Model) -> Vec<Effect> {
+    let now = |is_now: bool| if is_now { "now" } else { "" }.to_owned();
+    let every = ListChoice {
+        value: EVERY_FOLDER.to_owned(),
+        note: now(model.project.is_none()),
+    };
+    let folders = model
+        .project_folders()
+        .into_iter()
+        .map(|folder| ListChoice {
+            note: now(model.project.as_ref() == Some(&folder)),
+            value: folder,
+        });
+    let overlay = Overlay::List {
+        purpose: ListPurpose::Project,
+        title: "narrow to".to_owned(),
+        choices: std::iter::once(every).chain(folders).collect(),
+        selected: 0,
+    };
+    open_overlay(model, overlay)
+}
+
+/// Narrows every panel to a folder, or to none.
+pub(super) fn set_project(model: &mut Model, folder: &str) -> Vec<Effect> {
+    if folder == EVERY_FOLDER {
+        model.project = None;
+        return say(model, "every panel shows all folders");
+    }
+    if !folder.starts_with('/') {
+        return say(model, "/project takes an absolute path");
+    }
+    let folder = folder.trim_end_matches('/');
+    model.project = Some(if folder.is_empty() { "/" } else { folder }.to_owned());
+    let agent = model.selected_agent.as_ref();
+    let selected = agent.and_then(|id| model.host.agents.get(id));
+    if selected.is_some_and(|agent| !model.is_in_project(agent)) {
+        model.selected_agent = None;
+    }
+    say(model, "w still reaches everything that waits")
 }
 
 fn choose_theme(model: &mut Model) -> Vec<Effect> {

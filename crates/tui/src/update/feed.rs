@@ -45,7 +45,7 @@ pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
 }
 
 pub(super) fn move_cursor(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect> {
-    let count = model.feed.shown(&model.view(&panel.id).filter).len();
+    let count = model.feed_rows(&model.view(&panel.id).filter).len();
     let view = model.view_mut(&panel.id);
     view.cursor = view
         .cursor
@@ -61,7 +61,7 @@ pub(super) fn move_cursor(model: &mut Model, panel: &PanelSpec, steps: isize) ->
 /// The event in the selected row.
 pub(super) fn selected_event(model: &Model, panel: &PanelSpec) -> Option<HostEvent> {
     let view = model.view(&panel.id);
-    let events = model.feed.shown(&view.filter);
+    let events = model.feed_rows(&view.filter);
     events
         .get(view.cursor.min(events.len().saturating_sub(1)))
         .map(|event| (*event).clone())

@@ -7,7 +7,7 @@ use crate::layout::PanelKind;
 use crate::message::Effect;
 use crate::model::{Model, Overlay};
 
-use super::{answers, commands, overlays, say};
+use super::{answers, commands, files, overlays, own_terminals, say};
 
 /// A key with when it is handled, and when and how it was typed.
 #[derive(Clone, Copy, Debug)]
@@ -36,23 +36,32 @@ pub(super) fn handle_key(model: &mut Model, key: Key, at: u64, is_repeat: bool) 
             ..ActOrigin::default()
         },
     };
+    model.key_at = model.now.ms;
+    // Before everything else: there even Ctrl-c is the program's.
+    if own_terminals::takes_keys(model) {
+        return own_terminals::handle_key(model, typed);
+    }
     if key == Key::ctrl('c') {
         return vec![Effect::Quit];
     }
     if model.overlay.is_some() {
         return overlays::handle_key(model, typed);
     }
+    if let Some(effects) = files::handle_key(model, typed) {
+        return effects;
+    }
     model.notices.clear();
     if model.ask.pending.is_some() {
         if model.focused_kind() == PanelKind::Ask {
             return answers::handle_pending_key(model, typed);
         }
+        // The keys go to another panel now, so a `y` would not be meant for the ask.
         answers::cancel_pending(model);
     }
     look_up(model, typed)
 }
 
-fn look_up(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
+pub(super) fn look_up(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
     // Esc forgets what was begun.
     if typed.key.code == KeyCode::Escape && !model.typed.is_empty() {
         model.typed.clear();
@@ -86,7 +95,14 @@ pub(super) fn handle_paste(model: &mut Model, text: &str) -> Vec<Effect> {
         typed.paste(text);
         return Vec::new();
     }
+    if files::handle_paste(model, text) {
+        return Vec::new();
+    }
+    if own_terminals::takes_keys(model) {
+        return own_terminals::handle_paste(model, text);
+    }
     model.typed.clear();
+    // A paste is a key in between: whatever it was meant for, it does not answer the question.
     answers::cancel_pending(model);
     say(model, "pasted text is ignored here")
 }

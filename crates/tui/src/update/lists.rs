@@ -6,7 +6,10 @@ use crate::layout::{PanelKind, PanelSpec};
 use crate::message::Effect;
 use crate::model::Model;
 
-use super::{agents, answers, commands, diff, feed, rules, say, terminals, transcripts};
+use super::{
+    agents, answers, command_panels, commands, diff, feed, files, own_terminals, rules, say,
+    terminals, transcripts,
+};
 
 /// Lines that the wheel moves by.
 const WHEEL_LINES: isize = 3;
@@ -54,14 +57,33 @@ fn move_panel(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect>
             Vec::new()
         }
         PanelKind::Terminals => terminals::scroll(model, panel, steps),
+        PanelKind::Command => command_panels::scroll(model, panel, steps),
+        PanelKind::Files
+        | PanelKind::Viewer
+        | PanelKind::Editor
+        | PanelKind::Tail
+        | PanelKind::Notes => files::move_cursor(model, panel, steps),
+        PanelKind::OwnTerminal => own_terminals::scroll(model, steps),
         PanelKind::Usage => Vec::new(),
     }
 }
 
 pub(super) fn move_inbox(model: &mut Model, steps: isize) -> Vec<Effect> {
+    let steps = listed_steps(model, steps);
     model.inbox.move_selection(steps);
     follow_selection(model);
     Vec::new()
+}
+
+/// Steps among all items, for steps among those that are listed.
+fn listed_steps(model: &Model, steps: isize) -> isize {
+    let rows = model.inbox_rows();
+    let selected = model.inbox.selected_index();
+    let Some(at) = rows.iter().position(|row| Some(*row) == selected) else {
+        return steps;
+    };
+    let next = at.saturating_add_signed(steps).min(rows.len() - 1);
+    rows[next].cast_signed() - rows[at].cast_signed()
 }
 
 /// Selects an item of the inbox.
@@ -97,11 +119,18 @@ pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
         }
         PanelKind::Agents | PanelKind::History => agents::open(model),
         PanelKind::Feed => feed::open_selected(model),
+        PanelKind::Files => files::open_selected(model),
+        PanelKind::OwnTerminal => own_terminals::open(model),
         PanelKind::Transcript
         | PanelKind::Chat
         | PanelKind::Diff
         | PanelKind::Rules
         | PanelKind::Terminals
+        | PanelKind::Command
+        | PanelKind::Viewer
+        | PanelKind::Editor
+        | PanelKind::Tail
+        | PanelKind::Notes
         | PanelKind::Usage => Vec::new(),
     }
 }

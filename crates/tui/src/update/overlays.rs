@@ -9,7 +9,9 @@ use crate::render::escape;
 use crate::text_box::{BoxOutcome, TextBox};
 
 use super::keys::TypedKey;
-use super::{agents, answers, asks, chat, diff, palette, rules, say};
+use super::{
+    agents, answers, asks, chat, command_panels, commands, diff, files, palette, rules, say,
+};
 
 /// The longest bypass that the host takes.
 const BYPASS_MINUTES_MAX: u64 = 24 * 60;
@@ -28,6 +30,8 @@ pub(super) fn open_text(model: &mut Model, purpose: TextPurpose, start: &str) ->
 }
 
 pub(super) fn handle_key(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
+    // Taken out first: a handler may open another overlay, and puts this one back
+    // only if it stays open.
     let Some(overlay) = model.overlay.take() else {
         return Vec::new();
     };
@@ -85,6 +89,8 @@ fn edit_text(
         }
         BoxOutcome::Leave => {
             if let TextPurpose::Filter { panel } = &purpose {
+                // The filter narrows the list with every key, so leaving the box
+                // has to take it back.
                 model.view_mut(panel).filter.clear();
             } else if !text.is_empty() {
                 model.drafts.insert(purpose.draft_key(), text.text());
@@ -133,6 +139,7 @@ fn submit(model: &mut Model, typed: TypedKey, purpose: TextPurpose, text: &str) 
             }
             Ok(_) => say(model, "nothing was sent: another item is selected"),
             Err(why) => {
+                // The box opens again with what was typed, so that the mistake can be corrected.
                 open_text(model, TextPurpose::EditInput { id, option }, text);
                 say(model, why)
             }
@@ -152,6 +159,7 @@ fn submit(model: &mut Model, typed: TypedKey, purpose: TextPurpose, text: &str) 
         TextPurpose::AddRule => rules::test_rule(trimmed),
         TextPurpose::RunAgain { agent } => chat::run_again(model, &agent, trimmed),
         TextPurpose::SaveLayout => save_layout(model, trimmed),
+        TextPurpose::NewFile { agent } => files::create(model, agent, trimmed),
         TextPurpose::Rename { agent } => agents::rename(model, &agent, trimmed),
         TextPurpose::Configure { agent } => agents::configure(model, &agent, trimmed),
         TextPurpose::Spawn { agent } => agents::spawn(model, &agent, trimmed),
@@ -164,6 +172,8 @@ fn submit(model: &mut Model, typed: TypedKey, purpose: TextPurpose, text: &str) 
 }
 
 fn deny_with(model: &mut Model, typed: TypedKey, id: String, message: &str) -> Vec<Effect> {
+    // The guard judges the item that is shown, and an event may have changed the selection while
+    // the text was typed.
     if model.inbox.selected_id() != Some(&id) {
         return say(model, "nothing was sent: another item is selected");
     }
@@ -213,6 +223,7 @@ fn confirm(
     asked_at: u64,
 ) -> Vec<Effect> {
     match typed.key.typed() {
+        // The question stays open: such a key may have been pressed before the question was read.
         Some('y') if typed.origin.repeated || typed.pressed_at() < asked_at + PROMPT_MS => {
             model.overlay = Some(Overlay::Confirm {
                 purpose,
@@ -279,6 +290,8 @@ fn take_choice(
             Vec::new()
         }
         ListPurpose::Theme => set_theme(model, &value),
+        ListPurpose::CommandPanel => command_panels::open(model, &value),
+        ListPurpose::Project => commands::set_project(model, &value),
         ListPurpose::Agent => open_text(model, TextPurpose::Spawn { agent: value }, ""),
     }
 }
@@ -356,7 +369,12 @@ pub(super) fn handle_edited(model: &mut Model, text: Option<String>) -> Vec<Effe
     let Some(written) = text else {
         return say(model, "the editor failed; the text is as it was");
     };
+    // With a text box open, the editor was started from that box, and the text belongs there.
+    if model.overlay.is_none() && files::handle_edited(model, &written) {
+        return Vec::new();
+    }
     if let Some(Overlay::Text { text, .. }) = &mut model.overlay {
+        // Editors end a file with a line end that nobody typed.
         let written = written.trim_end_matches('\n');
         *text = if text.is_multiline() {
             TextBox::multi_line(written)

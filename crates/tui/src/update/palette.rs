@@ -1,5 +1,8 @@
 //! The palette: every command, agent, item, layout and theme by its words.
 
+use frizbee::{Config, Matcher};
+
+use crate::agent_files::AgentFile;
 use crate::command::COMMANDS;
 use crate::key::KeyCode;
 use crate::layout::PanelKind;
@@ -9,20 +12,60 @@ use crate::render::escape;
 use crate::text_box::{BoxOutcome, TextBox};
 
 use super::keys::TypedKey;
-use super::{commands, lists, overlays, say};
+use super::{command_panels, commands, files, lists, overlays, say};
 
 /// Entries that are listed at once.
 const ENTRIES_MAX: usize = 200;
 
 /// The entries whose words have what was typed, the best first.
 pub fn palette_entries(model: &Model, typed: &str) -> Vec<PaletteEntry> {
+    if let Some(needle) = typed.strip_prefix(files::FIND_WORD) {
+        return file_entries(model, needle);
+    }
     let mut scored: Vec<(usize, PaletteEntry)> = all_entries(model)
         .into_iter()
         .filter_map(|entry| Some((match_score(&entry.text, typed)?, entry)))
         .collect();
     scored.sort_by_key(|(score, _)| *score);
     let entries = scored.into_iter().map(|(_, entry)| entry);
-    entries.take(ENTRIES_MAX).collect()
+    let mut entries: Vec<PaletteEntry> = entries.take(ENTRIES_MAX).collect();
+    // Files come after what is named in words, and only once something was typed: there are thousands of them.
+    if !typed.trim().is_empty() {
+        entries.extend(file_entries(model, typed));
+        entries.truncate(ENTRIES_MAX);
+    }
+    entries
+}
+
+/// The files whose path has the typed letters in their order, the best first.
+fn file_entries(model: &Model, typed: &str) -> Vec<PaletteEntry> {
+    let agent = files::found_agent(model);
+    let found = agent.and_then(|agent| Some((model.files.found.get(&agent)?, agent)));
+    let Some((found, agent)) = found else {
+        return Vec::new();
+    };
+    let needle: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
+    let indices: Vec<usize> = if needle.is_empty() {
+        (0..found.paths.len().min(ENTRIES_MAX)).collect()
+    } else {
+        let matches = Matcher::new(&needle, &Config::default()).match_list(&found.paths);
+        let best = matches.into_iter().take(ENTRIES_MAX);
+        best.filter_map(|found| usize::try_from(found.index).ok())
+            .collect()
+    };
+    let paths = indices
+        .into_iter()
+        .filter_map(|index| found.paths.get(index));
+    let entries = paths.map(|path| PaletteEntry {
+        target: PaletteTarget::File(AgentFile {
+            agent: agent.clone(),
+            path: path.clone(),
+        }),
+        text: format!("file {}", escape::line(path)),
+        key: String::new(),
+        why_not: None,
+    });
+    entries.collect()
 }
 
 fn all_entries(model: &Model) -> Vec<PaletteEntry> {
@@ -59,11 +102,16 @@ fn all_entries(model: &Model) -> Vec<PaletteEntry> {
         let text = format!("theme {}", escape::line(&theme.name));
         entry(PaletteTarget::Theme(theme.name.clone()), text)
     });
+    let panels = model.commands.names().map(|name| {
+        let text = format!("panel {}", escape::line(name));
+        entry(PaletteTarget::CommandPanel(name.to_owned()), text)
+    });
     commands
         .chain(agents)
         .chain(items)
         .chain(layouts)
         .chain(themes)
+        .chain(panels)
         .collect()
 }
 
@@ -131,6 +179,8 @@ fn perform_entry(model: &mut Model, typed: TypedKey, text: &str, selected: usize
         }
         PaletteTarget::Layout(name) => overlays::set_layout(model, &name),
         PaletteTarget::Theme(name) => overlays::set_theme(model, &name),
+        PaletteTarget::CommandPanel(name) => command_panels::open(model, &name),
+        PaletteTarget::File(file) => files::open_file(model, file, PanelKind::Viewer),
     }
 }
 

@@ -16,12 +16,13 @@ use crate::model::{
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, escape};
 
-use super::{lists, rules, say, terminals, transcripts};
+use super::{files, lists, own_terminals, rules, say, terminals, transcripts};
 
 type ReplyOutcome = Result<Vec<Effect>, CallFailure>;
 
 pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult) -> Vec<Effect> {
     let outcome = match tag {
+        ReplyTag::File(tag) => Ok(files::take_reply(model, tag, result)),
         ReplyTag::Resolved { id } => take_resolved(model, &id, result),
         ReplyTag::ResolvedMany => take_resolved_many(model, result),
         ReplyTag::Answered { id } => take_answered(model, &id, result),
@@ -48,7 +49,7 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
             parse_result::<method::Catalog>(result).map(|rows| offer_catalog(model, &rows))
         }
         ReplyTag::Status => parse_result::<method::Status>(result).map(|status| {
-            model.host.update_status(status);
+            model.host.update_status(status, model.now.wall);
             Vec::new()
         }),
         ReplyTag::StoppedAll => {
@@ -65,6 +66,11 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
             result => parse_result::<method::TerminalOutput>(result)
                 .map(|piece| terminals::take_output(model, &agent, &terminal, after, &piece)),
         },
+        tag @ (ReplyTag::OwnTerminals
+        | ReplyTag::OwnTerminalOutput { .. }
+        | ReplyTag::TerminalOpened
+        | ReplyTag::TerminalTyped
+        | ReplyTag::TerminalChanged) => take_own_terminals(model, &tag, result),
         ReplyTag::FeedPage => take_feed_page(model, result),
         ReplyTag::Rules => take_rules(model, result),
         ReplyTag::RulesChecked { command } => {
@@ -187,8 +193,41 @@ fn take_terminals(model: &mut Model, agent: &str, result: CallResult) -> ReplyOu
     Ok(Vec::new())
 }
 
+fn take_own_terminals(model: &mut Model, tag: &ReplyTag, result: CallResult) -> ReplyOutcome {
+    if let Err(failure) = &result {
+        own_terminals::record_failure(model, tag, failure);
+        // These say it in the panel.
+        if matches!(
+            tag,
+            ReplyTag::OwnTerminals | ReplyTag::OwnTerminalOutput { .. }
+        ) {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(match tag {
+        ReplyTag::OwnTerminals => {
+            own_terminals::take_rows(model, parse_result::<method::OwnTerminals>(result)?)
+        }
+        ReplyTag::OwnTerminalOutput { terminal, after } => {
+            let piece = parse_result::<method::OwnTerminalOutput>(result)?;
+            own_terminals::take_output(model, terminal, *after, &piece)
+        }
+        ReplyTag::TerminalOpened => {
+            own_terminals::take_opened(model, parse_result::<method::OpenTerminal>(result)?)
+        }
+        ReplyTag::TerminalTyped => {
+            own_terminals::take_written(model, parse_result::<method::WriteTerminal>(result)?)
+        }
+        _ => {
+            result?;
+            own_terminals::take_changed(model)
+        }
+    })
+}
+
 fn take_feed_page(model: &mut Model, result: CallResult) -> ReplyOutcome {
     model.loading.remove("feed");
+    // Also after a failure, so that the page is not asked for again and again.
     model.feed.is_loaded = true;
     model
         .feed
@@ -214,9 +253,11 @@ fn take_transcript_end(model: &mut Model, agent: String, result: CallResult) -> 
 }
 
 fn take_transcript_next(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
+    // Before the answer is read: a failure must not leave a mark that stops every later read.
     model.loading.remove(&format!("next {agent}"));
     let is_wanted = model.loading.remove(&format!("again {agent}"));
     let page = parse_result::<method::Transcript>(result)?;
+    // News came while the page was on its way, and the page may be older than they are.
     let has_more = page.more || is_wanted;
     if let Some(transcript) = model.transcripts.get_mut(agent) {
         transcript.append_page(page);
@@ -244,6 +285,7 @@ fn clear_sending(model: &mut Model, id: &str) {
 
 fn show_failure(model: &mut Model, failure: &CallFailure) -> Vec<Effect> {
     if failure.is_lost {
+        // At once, and not only when the connection for news ends too, so that no key decides in between.
         if model.host.is_up() {
             model.host.link = HostLink::Lost {
                 since: model.now.ms,
@@ -323,6 +365,8 @@ fn offer_rules(model: &mut Model, id: &str, option: String, found: RuleSuggestio
     if !is_open || model.ask.pending.is_some() || model.overlay.is_some() {
         return Vec::new();
     }
+    // The key that asked for the rules was judged when it was typed. Its time counts from here on,
+    // where the question for the second key appears.
     let event = GuardEvent::Allow {
         place: "key:s",
         option: Some(&option),

@@ -1,5 +1,7 @@
 //! What keys can and can never do.
 
+mod files;
+mod own_terminals;
 mod properties;
 mod safety;
 mod terminals;

@@ -33,6 +33,7 @@ pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
     {
         model.followed = Some(first.clone());
         effects.push(Effect::FollowTranscript(Some(first.clone())));
+        // While another transcript was followed, nobody said when this one grew.
         effects.extend(read_next(model, first));
     }
     for agent in managed {
@@ -74,6 +75,8 @@ pub(super) fn read_next(model: &mut Model, agent: &str) -> Vec<Effect> {
     let Some(after) = next else { return Vec::new() };
     let key = format!("next {agent}");
     if !model.loading.insert(key) {
+        // The page on its way may have been read before what is news now, so another
+        // one has to follow it.
         model.loading.insert(format!("again {agent}"));
         return Vec::new();
     }

@@ -227,6 +227,7 @@ impl LinkOutbox {
         let mut state = self.state();
         state.ended = true;
         state.close();
+        // Dropping a waiter is how it learns that no reply comes.
         state.replies.clear();
         let error = state.why_ended();
         for write in state.writes.drain(..) {

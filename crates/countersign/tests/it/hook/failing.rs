@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{at_prompt, before_prompt, before_tool, decision, event};
-use crate::host::{PATIENCE, command};
+use crate::host::command;
+
+/// When Claude Code gives up on a hook that says nothing of its own limit.
+const CALLER_TIME: Duration = Duration::from_mins(1);
 
 /// A home without a host.
 struct Alone(TempDir);
@@ -75,7 +78,7 @@ fn run(hook: &mut Command, input: &[u8]) -> Ended {
     drop(stdin);
     let began = Instant::now();
     let output = child.wait_with_output().unwrap();
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < CALLER_TIME);
     let words = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code(),
@@ -365,7 +368,7 @@ fn an_answer_that_nobody_takes_ends_all_the_same() {
     let began = Instant::now();
     let (code, _, _) = run(alone.command().stdout(writer), &asking());
     assert_eq!(code, Some(2));
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < CALLER_TIME);
     host.join().unwrap();
 }
 

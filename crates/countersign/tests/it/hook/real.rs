@@ -2,17 +2,16 @@
 //! writes. It is asked by the scripted model, and left out where it is not installed.
 
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use countersign_testkit::model::ScriptedModel;
 use countersign_testkit::real::RealAgent;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::host::{Host, PATIENCE, command, poll};
+use crate::real_agents::claude_process::{self, ClaudeProcess};
 use crate::real_agents::is_there;
 use crate::wire::Wire;
 
@@ -21,12 +20,6 @@ struct Stage {
     wire: Wire,
     model: ScriptedModel,
     scratch: TempDir,
-}
-
-/// One process of Claude Code.
-struct Claude {
-    child: Child,
-    out: PathBuf,
 }
 
 impl Stage {
@@ -59,8 +52,8 @@ impl Stage {
         self.work().join(file).exists()
     }
 
-    /// Starts a session that follows these steps, in a process group of its own as a terminal would.
-    fn claude(&self, more: &[&str], steps: &Value) -> Claude {
+    /// Starts a session that follows these steps.
+    fn claude(&self, more: &[&str], steps: &Value) -> ClaudeProcess {
         let home = self.scratch.path().join("home");
         let recipe = RealAgent::ClaudeCode
             .prepare(&home, self.model.port)
@@ -71,15 +64,7 @@ impl Stage {
         claude.arg(format!("Follow the script. <script>{steps}</script>"));
         claude.env_clear().envs(recipe.env);
         claude.env("COUNTERSIGN_HOME", self.host.home());
-        let child = claude
-            .current_dir(self.work())
-            .stdin(Stdio::null())
-            .stdout(fs::File::create(&out).unwrap())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        Claude { child, out }
+        ClaudeProcess::start(claude, &self.work(), out)
     }
 
     async fn ask(&mut self) -> Value {
@@ -100,46 +85,9 @@ impl Stage {
         self.wire.ok("host.resolve_approval", answer).await;
     }
 
-    /// All asks, oldest first: what was asked and what became of it.
-    async fn asks(&mut self) -> Vec<(String, String)> {
-        let rows = self
-            .wire
-            .ok("host.approvals", json!({ "limit": 100 }))
-            .await;
-        let word = |value: &Value| value.as_str().unwrap().to_owned();
-        let rows = rows.as_array().unwrap().iter().rev();
-        let shown = rows.map(|row| (word(&row["input"]["command"]), word(&row["state"])));
-        shown.collect()
-    }
-
-    async fn agents(&mut self) -> Vec<Value> {
-        let rows = self.wire.ok("host.agents", json!({})).await;
-        serde_json::from_value(rows).unwrap()
-    }
-
     fn model_received(&self, words: &str) -> bool {
         let received = self.model.received();
         received.iter().flatten().any(|text| text.contains(words))
-    }
-}
-
-impl Claude {
-    /// Its last words.
-    fn ended(&mut self) -> String {
-        poll("claude to end", || self.child.try_wait().unwrap());
-        fs::read_to_string(&self.out).unwrap()
-    }
-
-    fn interrupt(&self) {
-        kill_process_group(Pid::from_child(&self.child), Signal::INT).unwrap();
-    }
-}
-
-impl Drop for Claude {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
@@ -165,8 +113,8 @@ async fn a_rule_allows_and_a_rule_denies() {
         pair("echo by rule", "allowed"),
         pair("touch made", "denied"),
     ];
-    assert_eq!(stage.asks().await, expected);
-    let agents = stage.agents().await;
+    assert_eq!(claude_process::asks(&mut stage.wire).await, expected);
+    let agents = claude_process::agents(&mut stage.wire).await;
     assert_eq!(agents.len(), 1);
     assert_eq!(agents[0]["state"], "done");
     assert_eq!(agents[0]["project"], json!(stage.work()));
@@ -191,7 +139,7 @@ async fn a_person_allows_and_denies_with_words() {
     assert!(!stage.has("more"));
     assert!(stage.model_received("one file is enough"));
     let expected = [pair("touch made", "allowed"), pair("touch more", "denied")];
-    assert_eq!(stage.asks().await, expected);
+    assert_eq!(claude_process::asks(&mut stage.wire).await, expected);
 }
 
 #[tokio::test]
@@ -226,7 +174,7 @@ async fn what_its_own_settings_ask_about_is_asked_once() {
     stage.answer(&ask, json!({ "resolution": "deny" })).await;
     claude.ended();
     let expected = [pair("touch made", "allowed"), pair("touch made", "denied")];
-    assert_eq!(stage.asks().await, expected);
+    assert_eq!(claude_process::asks(&mut stage.wire).await, expected);
 }
 
 #[tokio::test]
@@ -257,14 +205,14 @@ async fn a_session_that_is_taken_up_again_is_the_same_agent() {
         )
         .ended();
     assert!(first.contains("one"), "{first}");
-    let before = stage.agents().await;
+    let before = claude_process::agents(&mut stage.wire).await;
     let mut claude = stage.claude(&["--resume", session], &json!([{ "shell": "touch made" }]));
     let ask = stage.ask().await;
     assert_eq!(ask["agent_id"], "claude-5d1f9c1e");
     stage.answer(&ask, approve()).await;
     claude.ended();
     assert!(stage.has("made"));
-    let after = stage.agents().await;
+    let after = claude_process::agents(&mut stage.wire).await;
     assert_eq!((before.len(), after.len()), (1, 1));
     assert_eq!(after[0]["id"], "claude-5d1f9c1e");
     assert_ne!(after[0]["pid"], before[0]["pid"]);
@@ -284,7 +232,10 @@ async fn an_ask_outlives_the_host_it_was_made_to() {
     claude.ended();
     let ran = fs::read_to_string(stage.work().join("ran")).unwrap();
     assert_eq!(ran, "ran\n");
-    assert_eq!(stage.asks().await, [pair("echo ran >> ran", "allowed")]);
+    assert_eq!(
+        claude_process::asks(&mut stage.wire).await,
+        [pair("echo ran >> ran", "allowed")]
+    );
 }
 
 #[tokio::test]
@@ -357,8 +308,11 @@ async fn a_managed_agent_with_the_hook_asks_once() {
         .unwrap();
     assert!(waited.status.success(), "{waited:?}");
     assert!(stage.has("made"));
-    assert_eq!(stage.asks().await, [pair("touch made", "allowed")]);
-    let agents = stage.agents().await;
+    assert_eq!(
+        claude_process::asks(&mut stage.wire).await,
+        [pair("touch made", "allowed")]
+    );
+    let agents = claude_process::agents(&mut stage.wire).await;
     assert_eq!((agents.len(), &agents[0]["name"]), (1, &json!("ann")));
 }
 

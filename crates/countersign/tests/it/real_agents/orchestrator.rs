@@ -56,12 +56,17 @@ fn asked(child: &Actor, question: &Value) -> String {
 }
 
 /// Both children have done their work: this is all that is on the record of it.
-async fn is_on_record(family: &mut Family, second: &str, [ann, cody]: [&Actor; 2]) {
+async fn is_on_record(
+    family: &mut Family,
+    first: RealAgent,
+    second: &str,
+    [ann, cody]: [&Actor; 2],
+) {
     let boss = json!(family.boss.id);
     let stage = &mut family.stage;
     let expected = [
         [json!("ann"), json!(second), boss.clone()],
-        [json!("boss"), Value::Null, Value::Null],
+        [json!("boss"), json!(first.catalog_name()), Value::Null],
         [json!("cody"), json!("codex"), boss.clone()],
     ];
     assert_eq!(members(stage).await, expected);
@@ -145,6 +150,6 @@ async fn starts_answers_and_hears(boss: RealAgent, second: &str) {
         ending(&mut family.stage, &ask).await,
         ended("allowed", "operator", "delivered")
     );
-    is_on_record(&mut family, second, [&ann, &cody]).await;
+    is_on_record(&mut family, boss, second, [&ann, &cody]).await;
     family.end(&[&ann, &cody]).await;
 }

@@ -2,19 +2,18 @@
 //! asks for permission: over the bridge, and over HTTP with a bearer.
 
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use countersign_testkit::model::ScriptedModel;
 use countersign_testkit::real::RealAgent;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::claude_process::{self, ClaudeProcess};
 use super::stage::is_there;
 use super::told::{ADDS, host_tool, script};
-use crate::host::{Host, poll};
+use crate::host::Host;
 use crate::wire::Wire;
 
 struct Stage {
@@ -22,12 +21,6 @@ struct Stage {
     wire: Wire,
     model: ScriptedModel,
     scratch: TempDir,
-}
-
-/// One process of Claude Code.
-struct Claude {
-    child: Child,
-    out: PathBuf,
 }
 
 impl Stage {
@@ -71,8 +64,8 @@ impl Stage {
         json!({ "type": "http", "url": url, "headers": { "Authorization": bearer } })
     }
 
-    /// Starts a session that follows these steps, in a process group of its own as a terminal would.
-    fn claude(&self, server: &Value, more: &[&str], steps: &Value) -> Claude {
+    /// Starts a session that follows these steps.
+    fn claude(&self, server: &Value, more: &[&str], steps: &Value) -> ClaudeProcess {
         let home = self.scratch.path().join("home");
         let recipe = RealAgent::ClaudeCode
             .prepare(&home, self.model.port)
@@ -84,18 +77,8 @@ impl Stage {
         claude.args(&recipe.command[1..]).args(more);
         claude.args(["-p", "--permission-prompt-tool", &asks]);
         claude.args(["--strict-mcp-config", "--mcp-config", &servers, "--"]);
-        let child = claude
-            .arg(script(steps))
-            .env_clear()
-            .envs(recipe.env)
-            .current_dir(self.work())
-            .stdin(Stdio::null())
-            .stdout(fs::File::create(&out).unwrap())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        Claude { child, out }
+        claude.arg(script(steps)).env_clear().envs(recipe.env);
+        ClaudeProcess::start(claude, &self.work(), out)
     }
 
     /// The next ask that waits for a person.
@@ -112,44 +95,9 @@ impl Stage {
         self.answer(ask, json!({ "resolution": "approve" })).await
     }
 
-    /// All asks, oldest first: what was asked and what became of it.
-    async fn asks(&mut self) -> Vec<(String, String)> {
-        let all = json!({ "limit": 100 });
-        let rows = self.wire.ok("host.approvals", all).await;
-        let word = |value: &Value| value.as_str().unwrap().to_owned();
-        let rows = rows.as_array().unwrap().iter().rev();
-        let shown = rows.map(|row| (word(&row["input"]["command"]), word(&row["state"])));
-        shown.collect()
-    }
-
-    async fn agents(&mut self) -> Vec<Value> {
-        let rows = self.wire.ok("host.agents", json!({})).await;
-        serde_json::from_value(rows).unwrap()
-    }
-
     fn model_received(&self, words: &str) -> bool {
         let received = self.model.received();
         received.iter().flatten().any(|text| text.contains(words))
-    }
-}
-
-impl Claude {
-    /// Its last words.
-    fn ended(&mut self) -> String {
-        poll("claude to end", || self.child.try_wait().unwrap());
-        fs::read_to_string(&self.out).unwrap()
-    }
-
-    fn interrupt(&self) {
-        kill_process_group(Pid::from_child(&self.child), Signal::INT).unwrap();
-    }
-}
-
-impl Drop for Claude {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
@@ -196,7 +144,7 @@ async fn is_allowed_denied_and_changed(stage: &mut Stage, server: &Value) -> Vec
         pair("touch more", "denied"),
         pair("touch third", "allowed"),
     ];
-    assert_eq!(stage.asks().await, expected);
+    assert_eq!(claude_process::asks(&mut stage.wire).await, expected);
     vec![first, second, third]
 }
 
@@ -207,7 +155,7 @@ async fn over_the_bridge_it_does_what_a_person_decided() {
     };
     let server = stage.bridge();
     let asks = is_allowed_denied_and_changed(&mut stage, &server).await;
-    let agents = stage.agents().await;
+    let agents = claude_process::agents(&mut stage.wire).await;
     let ids: Vec<&Value> = agents.iter().map(|agent| &agent["id"]).collect();
     assert_eq!(ids, [&asks[0]["agent_id"]]);
     assert_eq!(agents[0]["kind"], "mcp-client", "{agents:?}");
@@ -235,7 +183,7 @@ async fn rules_decide_before_a_person_is_asked() {
     stage.claude(&server, &[], &steps).ended();
     assert_eq!((stage.has("made"), stage.has("more")), (true, false));
     let expected = [pair("touch made", "allowed"), pair("touch more", "denied")];
-    assert_eq!(stage.asks().await, expected);
+    assert_eq!(claude_process::asks(&mut stage.wire).await, expected);
 }
 
 #[tokio::test]
@@ -272,7 +220,10 @@ async fn an_ask_outlives_the_host_it_was_made_to() {
     claude.ended();
     let ran = fs::read_to_string(stage.work().join("ran")).unwrap();
     assert_eq!(ran, "ran\n");
-    assert_eq!(stage.asks().await, [pair(ADDS, "allowed")]);
+    assert_eq!(
+        claude_process::asks(&mut stage.wire).await,
+        [pair(ADDS, "allowed")]
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::actor::{Actor, runners};
-use crate::host::{CRASH_AT, Host, command, poll};
+use crate::host::{CRASH_AT, DEFAULT_SANDBOX, Host, command, poll};
 use crate::wire::Wire;
 
 /// `1` where every agent must be there but defect, which is a long build; `all` where that too.
@@ -65,6 +65,11 @@ impl Stage {
         Self::set_in(kind, "", &[(CRASH_AT, point)]).await
     }
 
+    /// In the sandbox that agents get by default.
+    pub(super) async fn set_confined(kind: RealAgent) -> Option<Self> {
+        Self::set_in(kind, "", &[DEFAULT_SANDBOX]).await
+    }
+
     async fn set_in(
         kind: RealAgent,
         rules: &str,
@@ -89,6 +94,8 @@ impl Stage {
         if !rules.is_empty() {
             std::fs::write(home.path().join("rules.toml"), rules).unwrap();
         }
+        let config = sandbox_config(&model, &scratch);
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
         let host = Host::start_apart(home, environment);
         Self {
             kind,
@@ -146,12 +153,23 @@ impl Stage {
     fn start(&mut self, name: &str, more: &[&str]) -> Actor {
         let [home, work] = self.folders_of(name);
         let recipe = self.kind.prepare(&home, self.model.port).unwrap();
-        let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
-        let (line, cwd) = (line.join(" "), work.to_str().unwrap());
+        let cwd = work.to_str().unwrap();
+        let mut env: Vec<String> = recipe.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        let program = if let Some(known) = self.kind.catalog_name() {
+            // By its name, so that its sandbox knows what is its own.
+            let variable = known.to_ascii_uppercase().replace('-', "_");
+            env.push(format!(
+                "COUNTERSIGN_AGENT_{variable}={}",
+                json!(recipe.command)
+            ));
+            vec!["--agent".to_owned(), known.to_owned()]
+        } else {
+            let line: Vec<String> = recipe.command.iter().map(|w| format!("'{w}'")).collect();
+            vec!["--command".to_owned(), line.join(" ")]
+        };
         // A host that is to kill itself may end before the agent is ready.
         let mut words = vec!["spawn", "--json", "--no-wait", "--name", name, "--cwd", cwd];
-        words.extend(["--command", &line, "--protocol", self.kind.protocol()]);
-        let env: Vec<String> = recipe.env.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        words.extend(program.iter().map(String::as_str));
         words.extend(env.iter().flat_map(|pair| ["--env", pair]));
         words.extend(more);
         let row: Value = serde_json::from_str(&self.ok(&words)).unwrap();
@@ -387,6 +405,15 @@ fn open_calls(story: &[Value]) -> Vec<Value> {
         }
     }
     open
+}
+
+/// The default, in which the model is reached, and what lies beside the folders of agents is there to be read.
+fn sandbox_config(model: &ScriptedModel, scratch: &TempDir) -> String {
+    let scratch = scratch.path().canonicalize().unwrap();
+    let (scratch, port) = (scratch.display(), model.port);
+    format!(
+        "[sandbox.work]\nread = [\"/\", \"{scratch}\"]\ndomains = [\"@model\", \"localhost:{port}\"]\n"
+    )
 }
 
 async fn listen(host: &Host, after: u64) -> Wire {

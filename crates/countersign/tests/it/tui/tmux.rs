@@ -8,6 +8,8 @@ use tempfile::TempDir;
 
 use crate::host::{Host, PATIENCE};
 
+/// How long an answer to a typed line is waited for before it is typed again.
+const TYPE_AGAIN: Duration = Duration::from_secs(5);
 /// How often the screen is looked at: each look is a process.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
@@ -121,6 +123,22 @@ impl TmuxScreen {
 
     pub(super) fn type_text(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Types a line until a text appears. On a busy machine tmux loses what is typed while its program starts.
+    pub(super) fn type_line_until(&self, line: &str, text: &str) {
+        poll(text, || {
+            self.type_text(line);
+            self.press(&["Enter"]);
+            let begin = Instant::now();
+            while begin.elapsed() < TYPE_AGAIN {
+                if self.capture().contains(text) {
+                    return Some(());
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+            None
+        });
     }
 
     /// Presses a key until a text appears: a key that comes too soon is ignored, and says so.

@@ -62,16 +62,19 @@ fn nothing_starts_with_less_than_its_profile_requires() {
     let (open, landlock) = (SandboxLevel::Open, SandboxLevel::Landlock);
     for level in [open, landlock] {
         let mut settings = settings(level);
-        // Nobody asked for one.
-        assert_eq!(sandbox_of(&settings, None), Ok(("open".to_owned(), open)));
         let refused = format!(
             "the sandbox profile `work` requires level full, and this machine has {}: bubblewrap is not installed; \
-             install the package `bubblewrap`, or start the agent with `--sandbox open`",
+             install the package `bubblewrap`, or do without a sandbox: `--sandbox open` for one agent, \
+             `sandbox = \"open\"` below `[agents]` in config.toml for all",
             level.as_str()
         );
         assert_eq!(sandbox_of(&settings, Some("work")), Err(refused.clone()));
-        settings.usual = Some("work".to_owned());
-        assert_eq!(sandbox_of(&settings, None), Err(refused));
+        // Nobody asked for one.
+        assert_eq!(sandbox_of(&settings, None), Err(refused.clone()));
+        assert_eq!(settings.check(&SpawnOptions::default()), Err(refused));
+        settings.usual = "open".to_owned();
+        assert_eq!(sandbox_of(&settings, None), Ok(("open".to_owned(), open)));
+        assert_eq!(settings.check(&SpawnOptions::default()), Ok(()));
         assert_eq!(
             sandbox_of(&settings, Some("open")),
             Ok(("open".to_owned(), open))
@@ -96,7 +99,7 @@ fn a_profile_that_requires_less_takes_what_there_is() {
 }
 
 #[test]
-fn an_agent_is_confined_on_request_only() {
+fn an_agent_is_confined_unless_it_is_told_otherwise() {
     let mut settings = settings(SandboxLevel::Full);
     settings
         .profiles
@@ -115,13 +118,14 @@ fn an_agent_is_confined_on_request_only() {
         (sandbox.profile, sandbox.level)
     };
     let tight = ("tight".to_owned(), SandboxLevel::Full);
-    assert_eq!(
-        codex(None, &settings),
-        ("open".to_owned(), SandboxLevel::Open)
-    );
+    let open = ("open".to_owned(), SandboxLevel::Open);
+    assert_eq!(settings.usual, "work");
+    assert_eq!(codex(Some("open"), &settings), open);
     assert_eq!(codex(Some("tight"), &settings), tight);
-    settings.usual = Some("tight".to_owned());
+    settings.usual = "tight".to_owned();
     assert_eq!(codex(None, &settings), tight);
+    settings.usual = "open".to_owned();
+    assert_eq!(codex(None, &settings), open);
 }
 
 #[test]
@@ -132,4 +136,42 @@ fn a_host_without_settings_confines_nothing() {
         ("open", SandboxLevel::Open)
     );
     assert_eq!(plan, None);
+}
+
+#[test]
+fn the_server_of_a_model_is_what_its_url_says() {
+    let cases = [
+        ("http://127.0.0.1:8080/v1", Some("localhost:8080")),
+        ("http://localhost:11434", Some("localhost:11434")),
+        ("http://localhost", Some("localhost:80")),
+        (
+            "https://Gateway.example.org/api",
+            Some("gateway.example.org"),
+        ),
+        (
+            "https://user@models.example.org:444",
+            Some("models.example.org"),
+        ),
+        ("http://10.0.0.5:80", None),
+        ("http://[::1]:80", None),
+        ("unix:/run/model.sock", None),
+        ("models.example.org", None),
+    ];
+    for (url, expected) in cases {
+        assert_eq!(find_server(url).as_deref(), expected, "{url}");
+    }
+}
+
+#[test]
+fn cargo_takes_its_turn_in_a_sandbox_and_asks_nobody() {
+    let home = Path::new("/home/ann");
+    let request = ConfinementRequest {
+        env: vec![("HOME".into(), home.into())],
+        ..request(Some("work"))
+    };
+    let (_, plan) = request.plan(Some(&settings(SandboxLevel::Full))).unwrap();
+    let plan = plan.unwrap();
+    assert!(plan.write.contains(&home.join(".cargo/.package-cache")));
+    // What it notes there is read by the cargo of the person, so it stays closed.
+    assert!(plan.unasked.contains(&home.join(".cargo/.global-cache")));
 }

@@ -19,7 +19,7 @@ use super::super::{
 use super::*;
 use crate::clock::HostClock;
 use crate::directory::AgentDirectory;
-use crate::feed::Feed;
+use crate::feed::EventFeed;
 use crate::gate::Gate;
 
 /// What one append was told to write: kinds of events, and checkpoints.
@@ -248,7 +248,7 @@ impl Hand {
             failure: Arc::clone(&failure),
         };
         let outlets = CommitOutlets {
-            feed: Arc::new(Feed::new(Seq(0))),
+            feed: Arc::new(EventFeed::new(Seq(0))),
             directory: Arc::new(AgentDirectory::new(&state)),
             board: Arc::default(),
             counters: Arc::default(),

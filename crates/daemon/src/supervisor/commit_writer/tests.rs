@@ -8,15 +8,15 @@ use countersign_core::{
     PrincipalKey, ResolveApproval, Role, Seq, Snapshot, State,
 };
 use countersign_store::memory::{MemoryLog, open_memory};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use super::super::{AnswerWaiters, Supervisor};
+use super::super::{AnswerWaiters, Supervisor, SupervisorCommand};
 use super::*;
 use crate::clock::HostClock;
 use crate::gate::Gate;
 
 /// A host that does not go on within this time never will.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// What the test says to an append.
 #[derive(Clone, Copy)]
@@ -76,14 +76,14 @@ impl RunningLoop {
         let state = State::default();
         let counters = Arc::<HostCounters>::default();
         let outlets = CommitOutlets {
-            feed: Arc::new(Feed::new(Seq(0))),
+            feed: Arc::new(EventFeed::new(Seq(0))),
             directory: Arc::new(AgentDirectory::new(&state)),
             board: Arc::default(),
             counters: Arc::clone(&counters),
             outage: watch::Sender::new(None),
         };
         let mut writer = CommitWriter::new(Box::new(log), outlets);
-        writer.start(commands.downgrade()).unwrap();
+        writer.start().unwrap();
         let clock = HostClock::start();
         let supervisor = Supervisor {
             writer,

@@ -4,14 +4,16 @@
 //! write to.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::canvas::{Canvas, TextLine};
 use crate::decision_guard::{PROMPT_MS, SETTLE_MS};
 use crate::draw::{AskExtent, DrawReport};
 use crate::model::{AskLayout, Model, PendingAllow, RuleExpiry, RuleForm};
+use crate::proposal::{Proposal, is_proposal, proposal_picture};
 use crate::render::approvals::{self, FieldDetail};
 use crate::render::escape;
-use crate::render::inbox_item::InboxItem;
+use crate::render::inbox_item::{InboxContent, InboxItem};
 use crate::render::viewers::describe_viewers;
 use crate::theme::Role;
 use crate::update::is_brief;
@@ -51,18 +53,26 @@ pub(super) fn draw(model: &Model, area: Rect, canvas: &mut Canvas<'_>, report: &
         return;
     };
     let prompt = prompt_line(model, item);
+    // Below the text and not in it, so that the question stays while the text is scrolled.
     let foot_rows = 1 + u16::from(prompt.is_some());
     let text_area = Rect {
         height: area.height.saturating_sub(foot_rows),
         ..area
     };
-    let lines = body_lines(model, item, area.width);
+    let (lines, samples) = pictured_body(model, item, area.width);
     let page = usize::from(text_area.height);
     let first = model
         .ask
         .scroll
         .min(lines.len().saturating_sub(page.max(1)));
     canvas.put_lines(text_area, lines.iter().skip(first));
+    for (y, index) in (text_area.y..text_area.bottom()).zip(first..) {
+        if let Some((_, column, style)) = samples.iter().find(|(line, ..)| *line == index) {
+            let left = (area.x + column).min(area.right());
+            let sample = Rect::new(left, y, area.right() - left, 1);
+            canvas.buffer.set_style(sample, *style);
+        }
+    }
     let rule = Rect {
         y: text_area.bottom(),
         height: 1,
@@ -80,6 +90,7 @@ pub(super) fn draw(model: &Model, area: Rect, canvas: &mut Canvas<'_>, report: &
         canvas.put_line(row, &prompt);
     }
     let extent = AskExtent {
+        // Whatever moves lines is in it: in another layout, what was read before may be elsewhere.
         layout: AskLayout {
             id: item.id().to_owned(),
             version: model.inbox.version(),
@@ -129,6 +140,41 @@ fn extent_title(
     TextLine::new(" all of it ", Role::Dim)
 }
 
+/// The lines of an item, and the styles of samples among them: line, column, style.
+fn pictured_body(
+    model: &Model,
+    item: &InboxItem,
+    width: u16,
+) -> (Vec<TextLine>, Vec<(usize, u16, Style)>) {
+    let mut lines = body_lines(model, item, width);
+    let mut samples = Vec::new();
+    let InboxContent::Ask(row) = &item.content else {
+        return (lines, samples);
+    };
+    let tool = row.tool.as_deref().unwrap_or_default();
+    let Some(input) = row.input.as_ref().filter(|_| is_proposal(tool)) else {
+        return (lines, samples);
+    };
+    lines.push(TextLine::default());
+    match Proposal::parse(tool, input.0.get()) {
+        Ok(proposal) => {
+            let picture =
+                proposal_picture(&proposal, width, &model.theme, &model.keymap, model.glyphs);
+            for pictured in picture {
+                if let Some((column, style)) = pictured.sample {
+                    samples.push((lines.len(), column, style));
+                }
+                lines.push(pictured.line);
+            }
+        }
+        Err(why) => {
+            let text = format!("it would be refused: {}", escape::line(&why));
+            lines.extend(TextLine::shown(text, Role::Warn).wrapped(width.into(), 0, ' '));
+        }
+    }
+    (lines, samples)
+}
+
 /// The lines of an item at a width.
 pub(super) fn body_lines(model: &Model, item: &InboxItem, width: u16) -> Vec<TextLine> {
     let width = usize::from(width);
@@ -137,6 +183,7 @@ pub(super) fn body_lines(model: &Model, item: &InboxItem, width: u16) -> Vec<Tex
         let line = TextLine::shown(format!("this ended: {ended}"), Role::Bad);
         lines.extend(line.wrapped(width, 0, ' '));
     }
+    // In the text that has to be read, so that no rule is saved that was not on the screen.
     if let Some(PendingAllow::Remember { form, .. }) = &model.ask.pending {
         lines.extend(form_lines(model, form, width));
     }

@@ -38,7 +38,7 @@ pub(super) fn draw(
     report: &mut DrawReport,
 ) {
     let view = model.view(&spec.id);
-    let events = model.feed.shown(&view.filter);
+    let events = model.feed_rows(&view.filter);
     if events.is_empty() {
         let text = if model.feed.is_loaded {
             "  nothing"

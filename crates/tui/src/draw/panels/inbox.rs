@@ -16,8 +16,10 @@ use super::first_row;
 const NAME_COLUMNS: usize = 12;
 
 pub(super) fn title(model: &Model) -> String {
-    match model.inbox.items().len() {
+    let (listed, all) = (model.inbox_rows().len(), model.inbox.items().len());
+    match all {
         0 => "Inbox".to_owned(),
+        _ if listed < all => format!("Inbox {listed} of {all}"),
         count => format!("Inbox {count}"),
     }
 }
@@ -35,9 +37,12 @@ pub(super) fn draw(
         return;
     }
     let selected = model.inbox.selected_index();
-    let first = first_row(selected.unwrap_or(0), area.height);
-    let rows = items.iter().enumerate().skip(first);
-    for (y, (index, item)) in (area.y..area.bottom()).zip(rows) {
+    let listed = model.inbox_rows();
+    let at = listed.iter().position(|index| Some(*index) == selected);
+    let first = first_row(at.unwrap_or(0), area.height);
+    let rows = listed.into_iter().skip(first);
+    for (y, index) in (area.y..area.bottom()).zip(rows) {
+        let item = &items[index];
         let row = Rect {
             y,
             height: 1,

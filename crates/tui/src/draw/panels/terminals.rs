@@ -50,7 +50,7 @@ pub(super) fn draw(model: &Model, spec: &PanelSpec, area: Rect, canvas: &mut Can
         .as_ref()
         .filter(|screen| screen.id == row.id)
     {
-        draw_cells(screen.screen(), below, canvas);
+        draw_cells(screen.screen(), 0, below, canvas);
     }
 }
 
@@ -80,12 +80,13 @@ fn heading(model: &Model, terminals: &AgentTerminals, row: &TerminalRow) -> Text
     line
 }
 
-fn draw_cells(screen: &vt100::Screen, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws cells from a row on.
+pub(super) fn draw_cells(screen: &vt100::Screen, first: u16, area: Rect, canvas: &mut Canvas<'_>) {
     let (rows, columns) = screen.size();
     let area = area.intersection(canvas.buffer.area);
-    for row in 0..rows.min(area.height) {
+    for row in 0..rows.saturating_sub(first).min(area.height) {
         for column in 0..columns.min(area.width) {
-            let Some(cell) = screen.cell(row, column) else {
+            let Some(cell) = screen.cell(first + row, column) else {
                 continue;
             };
             if cell.is_wide_continuation() {

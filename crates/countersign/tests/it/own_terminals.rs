@@ -231,6 +231,8 @@ async fn agents_and_observers_reach_no_terminal() {
     let host = Host::start();
     let mut operator = Wire::operator(&host).await;
     let id = open(&mut operator).await;
+    // Nothing is printed after the prompt, so the row stays as it is.
+    read_until(&mut operator, &id, "$ ").await;
     let before = row(&mut operator, &id).await;
     let mut agent = Agent::connected(&host, &mut operator, "coder").await;
     for (method, params) in calls(&id) {

@@ -11,6 +11,7 @@ mod diff;
 mod feed;
 pub(crate) mod files;
 mod keys;
+mod letter_pattern;
 mod lists;
 mod overlays;
 mod own_terminals;

@@ -1,7 +1,5 @@
 //! The palette: every command, agent, item, layout and theme by its words.
 
-use frizbee::{Config, Matcher};
-
 use crate::agent_files::AgentFile;
 use crate::command::COMMANDS;
 use crate::key::KeyCode;
@@ -12,6 +10,7 @@ use crate::render::escape;
 use crate::text_box::{BoxOutcome, TextBox};
 
 use super::keys::TypedKey;
+use super::letter_pattern::LetterPattern;
 use super::{command_panels, commands, files, lists, overlays, say};
 
 /// Entries that are listed at once.
@@ -22,9 +21,10 @@ pub fn palette_entries(model: &Model, typed: &str) -> Vec<PaletteEntry> {
     if let Some(needle) = typed.strip_prefix(files::FIND_WORD) {
         return file_entries(model, needle);
     }
+    let letters = LetterPattern::new(typed);
     let mut scored: Vec<(usize, PaletteEntry)> = all_entries(model)
         .into_iter()
-        .filter_map(|entry| Some((match_score(&entry.text, typed)?, entry)))
+        .filter_map(|entry| Some((letters.score(&entry.text)?, entry)))
         .collect();
     scored.sort_by_key(|(score, _)| *score);
     let entries = scored.into_iter().map(|(_, entry)| entry);
@@ -44,18 +44,15 @@ fn file_entries(model: &Model, typed: &str) -> Vec<PaletteEntry> {
     let Some((found, agent)) = found else {
         return Vec::new();
     };
-    let needle: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
-    let indices: Vec<usize> = if needle.is_empty() {
-        (0..found.paths.len().min(ENTRIES_MAX)).collect()
-    } else {
-        let matches = Matcher::new(&needle, &Config::default()).match_list(&found.paths);
-        let best = matches.into_iter().take(ENTRIES_MAX);
-        best.filter_map(|found| usize::try_from(found.index).ok())
-            .collect()
-    };
-    let paths = indices
-        .into_iter()
-        .filter_map(|index| found.paths.get(index));
+    let letters = LetterPattern::new(typed);
+    let mut scored: Vec<(usize, &String)> = found
+        .paths
+        .iter()
+        .filter_map(|path| Some((letters.score_path(path)?, path)))
+        .collect();
+    // Stable, so that equally good paths stay in the order of the tree.
+    scored.sort_by_key(|(score, _)| *score);
+    let paths = scored.into_iter().map(|(_, path)| path).take(ENTRIES_MAX);
     let entries = paths.map(|path| PaletteEntry {
         target: PaletteTarget::File(AgentFile {
             agent: agent.clone(),
@@ -115,22 +112,6 @@ fn all_entries(model: &Model) -> Vec<PaletteEntry> {
         .collect()
 }
 
-/// How well a text has the typed letters in their order: less is better, nothing if it has not.
-fn match_score(text: &str, typed: &str) -> Option<usize> {
-    let text = text.to_lowercase();
-    let typed = typed.trim().to_lowercase();
-    if let Some(at) = text.find(&typed) {
-        let at_word = at == 0 || !text[..at].ends_with(char::is_alphanumeric);
-        return Some(if at_word { at } else { 100 + at });
-    }
-    let mut gaps = 0;
-    let mut rest = text.chars();
-    for wanted in typed.chars().filter(|c| !c.is_whitespace()) {
-        gaps += rest.by_ref().position(|c| c == wanted)?;
-    }
-    Some(1_000 + gaps)
-}
-
 pub(super) fn handle_key(
     model: &mut Model,
     typed: TypedKey,
@@ -187,31 +168,4 @@ fn perform_entry(model: &mut Model, typed: TypedKey, text: &str, selected: usize
 fn is_decision(action: crate::command::Action) -> bool {
     let command = crate::command::find_command(action);
     command.is_some_and(|command| command.id.starts_with("ask."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_begin_like_what_was_typed_come_first() {
-        let mut texts = [
-            "agent.kill: end this agent",
-            "skill issue",
-            "k i l l",
-            "nothing",
-        ];
-        texts.sort_by_key(|text| match_score(text, "kill").unwrap_or(usize::MAX));
-        assert_eq!(
-            texts,
-            [
-                "agent.kill: end this agent",
-                "skill issue",
-                "k i l l",
-                "nothing"
-            ]
-        );
-        assert_eq!(match_score("nothing", "kill"), None);
-        assert_eq!(match_score("anything", ""), Some(0));
-    }
 }

@@ -148,12 +148,10 @@ pub(crate) fn list_mounts(plan: &ConfinementPlan, disk: &dyn DiskFacts) -> Vec<M
     for path in &plan.write {
         add(path, MountKind::Write);
     }
-    for path in &plan.read_only {
-        add(path, MountKind::ReadOnly);
-    }
     for path in &plan.hide {
         add(path, hidden(disk, path));
     }
+    close_to_writes(plan, disk, &mut mounts);
     // After all mounts of the plan, because a socket needs a cover only where they still show the disk.
     hide_sockets(plan, disk, &mut mounts);
     // Last: a folder that is a mount point by now cannot be renamed and needs nothing more.
@@ -200,9 +198,35 @@ fn hide_sockets(plan: &ConfinementPlan, disk: &dyn DiskFacts, mounts: &mut Vec<M
 
 /// Whether the innermost mount above a path shows nothing of the disk.
 fn is_covered(mounts: &[Mount], path: &Path) -> bool {
+    innermost(mounts, path)
+        .is_some_and(|kind| !matches!(kind, MountKind::Write | MountKind::ReadOnly))
+}
+
+/// Whether the path of the disk is there and can be changed.
+fn is_writable(mounts: &[Mount], path: &Path) -> bool {
+    innermost(mounts, path) == Some(&MountKind::Write)
+}
+
+/// What counts for a path.
+fn innermost<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a MountKind> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.path));
     let innermost = above.max_by_key(|mount| (mount.path.components().count(), &mount.kind));
-    innermost.is_some_and(|mount| !matches!(mount.kind, MountKind::Write | MountKind::ReadOnly))
+    innermost.map(|mount| &mount.kind)
+}
+
+/// Only where it could be changed otherwise: a mount anywhere else would show what is hidden or replaced. A repository
+/// may name any path, and where a profile names a path in an agent's folder, the agent may have left a link.
+fn close_to_writes(plan: &ConfinementPlan, disk: &dyn DiskFacts, mounts: &mut Vec<Mount>) {
+    let found = plan.read_only.iter().map(|path| disk.canonical(path));
+    let mut closed: Vec<_> = found.flatten().collect();
+    // Outer ones first: what lies inside them is closed already.
+    closed.sort();
+    for path in closed {
+        if is_writable(mounts, &path) {
+            let kind = MountKind::ReadOnly;
+            mounts.push(Mount { path, kind });
+        }
+    }
 }
 
 /// A folder between a root that can be changed and a path in it that cannot must not be renamed: another
@@ -227,7 +251,9 @@ fn pin_folders(plan: &ConfinementPlan, disk: &dyn DiskFacts, mounts: &mut Vec<Mo
         pinned.extend(inside.map(Path::to_owned));
     }
     for path in pinned {
-        if !mounts.iter().any(|mount| mount.path == path) {
+        // In a folder that cannot be changed nothing can be renamed, and a mount would open it.
+        let is_mount = mounts.iter().any(|mount| mount.path == path);
+        if !is_mount && is_writable(mounts, &path) {
             let kind = MountKind::Write;
             mounts.push(Mount { path, kind });
         }

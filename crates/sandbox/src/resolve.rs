@@ -144,7 +144,7 @@ fn is_hidden(plan: &ConfinementPlan, folder: &Path) -> bool {
         let holds = roots.iter().filter(|root| folder.starts_with(root));
         holds.map(|root| root.components().count()).max()
     };
-    let shown = longest(&plan.write).max(longest(&plan.read_only));
+    let shown = longest(&plan.write).max(longest(&plan.read));
     longest(&plan.hide).is_some_and(|hidden| Some(hidden) >= shown)
 }
 

@@ -351,14 +351,23 @@ async fn a_repository_hides_more_and_an_explanation_says_what_an_agent_may_do() 
     std::fs::create_dir(folder.join("secrets")).unwrap();
     std::fs::write(folder.join("secrets/key"), "key").unwrap();
     let file = folder.join(".countersign/sandbox.toml");
-    std::fs::write(&file, "hide = [\"secrets\"]\n").unwrap();
+    std::fs::create_dir_all(folder.join(".git/hooks")).unwrap();
+    std::fs::write(folder.join(".git/hooks/sample"), "").unwrap();
+    let record = scene.host.home().join("countersign.db");
+    // Each would open or show something if it were simply mounted.
+    let restricted = format!(
+        "hide = [\"secrets\"]\nread_only = [\".git/hooks/sample\", {record:?}, \"/run\"]\n"
+    );
+    std::fs::write(&file, restricted).unwrap();
     let steps = json!([
         { "run": tried("test -e secrets/key") },
         { "run": tried("echo > .countersign/sandbox.toml") },
+        { "run": tried("echo > .git/hooks/pre-commit") },
+        { "run": tried(&format!("test -e {}", record.display())) },
     ]);
     let mut wire = Wire::subscriber(&scene.host).await;
     let (_, said) = play(&scene, &mut wire, &steps).await;
-    assert_eq!(outcomes(&said), ["STOPPED", "STOPPED"], "{said}");
+    assert_eq!(outcomes(&said), ["STOPPED"; 4], "{said}");
     let explained = command(scene.host.home())
         .args(["sandbox", "explain", "ann"])
         .output()

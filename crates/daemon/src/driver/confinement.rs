@@ -206,12 +206,42 @@ impl ConfinementRequest {
         let places = self.places(settings, &support);
         let plan = resolve(name, &profile, support.level, &places);
         let plan = plan.map_err(|error| error.to_string())?;
+        self.check_links(&plan)?;
         Ok((sandbox, Some(plan)))
+    }
+
+    /// Refuses a path in a folder that the agent may change if it leads out of that folder: a repository may come with
+    /// a link there, or an earlier run have left one, and what it leads to would be shown or could be changed.
+    fn check_links(&self, plan: &ConfinementPlan) -> Result<(), String> {
+        let roots: Vec<_> = plan.write.iter().chain([&self.folder]).collect();
+        for path in [&plan.read, &plan.write, &plan.sockets]
+            .into_iter()
+            .flatten()
+        {
+            let is_left = |root: &&&PathBuf| {
+                let is_inside = path.starts_with(root) && path != **root;
+                is_inside && leads_out(root, path)
+            };
+            if let Some(root) = roots.iter().find(is_left) {
+                return Err(format!(
+                    "the sandbox profile `{}` opens `{}`, which leads out of `{}` through a link",
+                    plan.profile,
+                    path.display(),
+                    root.display()
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What the repository adds. A file that cannot be read or understood starts nothing.
     fn repository_sandbox(&self) -> Result<RepositorySandbox, String> {
         let file = self.folder.join(REPOSITORY_FILE);
+        // Whatever a link leads to is not this process's to open: it could be the host's record, whose locks would be
+        // gone when it is closed again.
+        if leads_out(&self.folder, &file) {
+            return Err(format!("`{}` leads out of the folder", file.display()));
+        }
         let text = match read_bounded(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read.map_err(|error| format!("`{}`: {error}", file.display()))?,
@@ -315,6 +345,14 @@ impl ConfinementRequest {
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.env.iter().rev().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_os_str())
+    }
+}
+
+/// What is not there is left out of the sandbox, wherever it would lead.
+fn leads_out(root: &Path, path: &Path) -> bool {
+    match (root.canonicalize(), path.canonicalize()) {
+        (Ok(root), Ok(path)) => !path.starts_with(root),
+        _ => false,
     }
 }
 

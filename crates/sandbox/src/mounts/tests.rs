@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_core::event::SandboxLevel;
 
@@ -10,12 +10,15 @@ use crate::plan::NetworkAccess;
 struct FakeDisk {
     missing: BTreeSet<PathBuf>,
     files: BTreeSet<PathBuf>,
+    /// Where links lead.
+    links: BTreeMap<PathBuf, PathBuf>,
     sockets: Vec<PathBuf>,
 }
 
 impl DiskFacts for FakeDisk {
     fn canonical(&self, path: &Path) -> Option<PathBuf> {
-        (!self.missing.contains(path)).then(|| path.to_owned())
+        let real = self.links.get(path).map_or(path, PathBuf::as_path);
+        (!self.missing.contains(real)).then(|| real.to_owned())
     }
 
     fn is_folder(&self, path: &Path) -> bool {
@@ -80,6 +83,7 @@ fn inner_mounts_come_later_and_folders_on_the_way_are_pinned() {
         ]
         .map(PathBuf::from)
         .into(),
+        ..FakeDisk::default()
     };
     let expected = [
         row("/", MountKind::ReadOnly),
@@ -97,6 +101,48 @@ fn inner_mounts_come_later_and_folders_on_the_way_are_pinned() {
         row("/h/work/a/.git", MountKind::ReadOnly),
     ];
     assert_eq!(shown(&list_mounts(&plan(), &disk)), expected);
+}
+
+/// A repository may name any path in `read_only`, and an agent can leave a link where a profile names one.
+#[test]
+fn what_may_not_be_changed_shows_nothing_and_opens_nothing() {
+    let disk = FakeDisk {
+        missing: ABSENT.map(PathBuf::from).into(),
+        files: [PathBuf::from("/h/.netrc")].into(),
+        links: [("/h/work/link".into(), "/h/.ssh/link".into())].into(),
+        ..FakeDisk::default()
+    };
+    let without = list_mounts(&plan(), &disk);
+    let named = [
+        "/h/.ssh/id",
+        "/h/work/link",
+        "/h/.netrc",
+        "/run",
+        "/run/other",
+        "/proc",
+        "/proc/1",
+        "/dev",
+        "/dev/mem",
+        "/tmp",
+        "/tmp/of-others",
+        "/etc/hosts",
+        // The folders between are part of what may not be changed.
+        "/h/work/a/.git/hooks/sample",
+    ];
+    let read_only = ["/h/work/a/.git"].into_iter().chain(named);
+    let plan = ConfinementPlan {
+        read_only: read_only.map(PathBuf::from).collect(),
+        ..plan()
+    };
+    assert_eq!(shown(&list_mounts(&plan, &disk)), shown(&without));
+    let hidden = "/h/work/a/.git/hooks/secret";
+    let plan = ConfinementPlan {
+        hide: plan.hide.into_iter().chain([hidden.into()]).collect(),
+        ..plan
+    };
+    let mut expected = shown(&without);
+    expected.push(row(hidden, MountKind::HiddenFolder));
+    assert_eq!(shown(&list_mounts(&plan, &disk)), expected);
 }
 
 #[test]

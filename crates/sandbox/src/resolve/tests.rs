@@ -136,6 +136,20 @@ fn an_agent_does_not_work_in_a_hidden_folder() {
     );
     // A longer path is shown again.
     assert!(resolved(&folder("/home/ann/.ssh/tool")).is_ok());
+    // What may not be changed is not shown by that, what may be read is.
+    let reviewed = |read: &[&str], read_only: &[&str]| {
+        let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect();
+        let profile = SandboxProfile {
+            read: words(read),
+            write: Vec::new(),
+            read_only: words(read_only),
+            ..SandboxProfile::default()
+        };
+        let places = folder("/home/ann/.ssh/tool");
+        resolve("review", &profile, SandboxLevel::Full, &places).is_ok()
+    };
+    assert!(!reviewed(&["/"], &["@worktree"]));
+    assert!(reviewed(&["/", "@worktree"], &[]));
 }
 
 #[test]

@@ -99,6 +99,50 @@ fn a_profile_that_requires_less_takes_what_there_is() {
 }
 
 #[test]
+fn a_link_in_the_agents_folder_opens_nothing_outside() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("app");
+    fs::create_dir_all(folder.join("inside")).unwrap();
+    std::os::unix::fs::symlink(root.path(), folder.join("target")).unwrap();
+    std::os::unix::fs::symlink("inside", folder.join("near")).unwrap();
+    let planned = |read: &str, write: &str| {
+        let mut settings = settings(SandboxLevel::Full);
+        let profile = SandboxProfile {
+            read: vec![read.to_owned()],
+            write: vec![write.to_owned()],
+            ..homeless(RequiredLevel::Full)
+        };
+        settings.profiles.insert("own".to_owned(), profile);
+        let request = ConfinementRequest {
+            folder: folder.clone(),
+            ..request(Some("own"))
+        };
+        request.plan(Some(&settings)).map(drop)
+    };
+    let refused = Err(format!(
+        "the sandbox profile `own` opens `{0}/target`, which leads out of `{0}` through a link",
+        folder.display()
+    ));
+    assert_eq!(planned("/", "target"), refused);
+    assert_eq!(planned("target", "inside"), refused);
+    assert_eq!(planned("/", "target/app/inside"), Ok(()));
+    for write in ["near", "inside", "absent", "/srv", "@tmp"] {
+        assert_eq!(planned("/", write), Ok(()), "{write}");
+    }
+    // A variable may put a cache into the folder, too.
+    let request = ConfinementRequest {
+        folder: folder.clone(),
+        env: [("XDG_CACHE_HOME".into(), folder.join("target").into())].into(),
+        ..request(Some("own"))
+    };
+    let mut settings = settings(SandboxLevel::Full);
+    settings
+        .profiles
+        .insert("own".to_owned(), homeless(RequiredLevel::Full));
+    assert_eq!(request.plan(Some(&settings)).map(drop), refused);
+}
+
+#[test]
 fn an_agent_is_confined_unless_it_is_told_otherwise() {
     let mut settings = settings(SandboxLevel::Full);
     settings

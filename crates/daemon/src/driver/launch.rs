@@ -63,6 +63,8 @@ impl AgentLaunch<'_> {
         managed: &ManagedAgent,
     ) -> Result<(RunnerConnection, ManagedAgent), LaunchFailure> {
         let mut managed = managed.clone();
+        let inside = self.service.check_child_folder(&managed.options).await;
+        inside.map_err(LaunchFailure)?;
         self.create_worktree(&mut managed).await?;
         let env = environment::build_environment(
             std::env::vars_os(),

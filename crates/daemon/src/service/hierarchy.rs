@@ -206,6 +206,34 @@ impl Service {
     }
 }
 
+impl Service {
+    /// Refuses a child whose folder leads elsewhere by now. Its parent, which may write there, can put a link in its
+    /// place at any time after the folder was judged, and a sandbox gives what the folder leads to.
+    pub(crate) async fn check_child_folder(&self, options: &SpawnOptions) -> Result<(), String> {
+        let Some(parent) = options.parent.clone() else {
+            return Ok(());
+        };
+        // A parent that is not there any more replaces nothing.
+        let parent = self.read_agent(parent).await.ok();
+        let Some(managed) = parent.and_then(|(parent, _)| parent.managed) else {
+            return Ok(());
+        };
+        let (own, cwd) = (PathBuf::from(managed.folder()), options.cwd.clone());
+        let looking = tokio::task::spawn_blocking(move || is_still_inside(&own, &cwd));
+        if looking.await.unwrap_or_default() {
+            return Ok(());
+        }
+        Err(format!(
+            "`{}` leads out of the folder of the agent's orchestrator",
+            options.cwd
+        ))
+    }
+}
+
+fn is_still_inside(own: &Path, cwd: &str) -> bool {
+    path_inside(own, Path::new(cwd)).as_deref() == Some(cwd)
+}
+
 fn calling_agent(caller: &Caller) -> Result<AgentId, Rejection> {
     let agent = caller.principal.agent().cloned();
     agent.ok_or(Rejection::OnlyAgents)
@@ -229,6 +257,27 @@ fn path_inside(own: &Path, wanted: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_became_a_link_is_not_a_childs_any_more() {
+        let root = tempfile::tempdir().unwrap();
+        let (own, other) = (root.path().join("own"), root.path().join("other"));
+        let sub = own.join("sub");
+        std::fs::create_dir_all(sub.join("deep")).unwrap();
+        std::fs::create_dir_all(own.join("near/deep")).unwrap();
+        std::fs::create_dir_all(other.join("deep")).unwrap();
+        let deep = sub.join("deep").to_str().unwrap().to_owned();
+        assert!(is_still_inside(&own, &deep));
+        assert!(is_still_inside(&own, own.to_str().unwrap()));
+        for target in [other, own.join("near")] {
+            std::fs::rename(&sub, root.path().join("moved")).unwrap();
+            std::os::unix::fs::symlink(target, &sub).unwrap();
+            assert!(!is_still_inside(&own, &deep));
+            std::fs::remove_file(&sub).unwrap();
+            assert!(!is_still_inside(&own, &deep));
+            std::fs::rename(root.path().join("moved"), &sub).unwrap();
+        }
+    }
 
     #[test]
     fn a_child_stays_inside_whatever_links_say() {

@@ -57,6 +57,9 @@ fn main() -> ExitCode {
     if let Some(stage) = ConfineStage::read_arguments(std::env::args_os().skip(1)) {
         return cli::confine::confine(stage);
     }
+    // Whoever started a host may have had files open, and agents and terminals outlive it: none of them is to hold
+    // these open, or to read and write them. Kernels that cannot do this leave it as it was.
+    drop(countersign_sandbox::close_inherited_on_exec());
     // Agents start a bridge per session and wait for it. It blocks in threads, so it needs no runtime.
     if let Some(args) = mcp::arguments(std::env::args_os().skip(1)) {
         return finish(mcp::mcp(args), ErrorFormat::Text);

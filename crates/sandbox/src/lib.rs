@@ -18,6 +18,7 @@ pub mod escape;
 mod file_rules;
 #[cfg(target_os = "linux")]
 mod held_open;
+mod inherited;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod network;
@@ -41,6 +42,7 @@ pub use confine::{
 pub use detect::{MissingLayer, SandboxSupport, detect};
 #[cfg(target_os = "linux")]
 pub use held_open::OpenKind;
+pub use inherited::close_inherited_on_exec;
 #[cfg(target_os = "linux")]
 pub use network::{AgentNetwork, NetworkNamespaces, receive_network};
 #[cfg(target_os = "linux")]

@@ -250,6 +250,29 @@ impl Drop for Host {
         if runners.is_ok_and(|mut folders| folders.next().is_some()) {
             drop(command(self.home()).args(["down", "--all"]).output());
         }
+        // Neither do terminals, of which a test that failed has closed none.
+        let terminals = self.home().join("own-terminals").read_dir();
+        for terminal in terminals.into_iter().flatten().flatten() {
+            end_terminal(&terminal.path());
+        }
+    }
+}
+
+/// What runs in it ends with its runner.
+fn end_terminal(folder: &Path) {
+    let runner = std::fs::read(folder.join("runner")).unwrap_or_default();
+    let runner: serde_json::Value = serde_json::from_slice(&runner).unwrap_or_default();
+    let pid = runner["pid"]
+        .as_i64()
+        .and_then(|pid| i32::try_from(pid).ok());
+    let Some(pid) = pid.and_then(Pid::from_raw) else {
+        return;
+    };
+    // Its number may be another's by now.
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let path = folder.as_os_str().as_encoded_bytes();
+    if line.windows(path.len()).any(|part| part == path) {
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
     }
 }
 

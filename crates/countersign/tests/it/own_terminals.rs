@@ -107,6 +107,28 @@ async fn poll_exit(wire: &mut Wire, id: &Value) {
     assert_eq!(row(wire, id).await["exit_code"], 7);
 }
 
+/// A lock or a pipe of whoever started the host would otherwise be held for as long as the terminal is open.
+#[tokio::test]
+async fn a_terminal_inherits_no_descriptor_of_whoever_started_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "inherited-by-mistake";
+    let file = std::fs::File::create(folder.path().join(name)).unwrap();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let host = Host::start();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC).unwrap();
+    let mut wire = Wire::operator(&host).await;
+    let id = open(&mut wire).await;
+    let line = "ls -l /proc/$$/fd /proc/$PPID/fd; echo \"li\"\"sted\"\n";
+    type_text(&mut wire, &id, line).await;
+    let shown = read_until(&mut wire, &id, "listed").await;
+    assert!(
+        shown.contains("/dev/pts") && !shown.contains(name),
+        "{shown}"
+    );
+    wire.ok("host.close_terminal", json!({ "terminal_id": id }))
+        .await;
+}
+
 #[tokio::test]
 async fn closing_a_terminal_leaves_no_process() {
     let host = Host::start();

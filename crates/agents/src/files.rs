@@ -3,7 +3,7 @@
 //! A name is resolved once, to a handle; folders, rules and people judge where that handle truly is,
 //! and the same handle is then used. So it does not matter what becomes of the name meanwhile.
 //!
-//! Invariants: nothing is created, truncated or read before it was judged; nothing but regular files
+//! Invariants: nothing is opened, created or truncated before it was judged; nothing but regular files
 //! is ever opened for more than a look; a reader of a file that is written sees all of the old text
 //! or all of the new.
 //!

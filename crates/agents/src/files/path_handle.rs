@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, accessat, fstat, openat};
 use rustix::io::Errno;
 
 use super::FileError;
@@ -49,6 +49,12 @@ impl PathHandle {
 
     pub(super) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// Whether the very file may be opened so. It is not opened for that: when a process closes a file, all its locks
+    /// on it are gone, and the file could be the host's record.
+    pub(super) fn check_access(&self, access: Access) -> rustix::io::Result<()> {
+        accessat(CWD, handle_path(&self.handle), access, AtFlags::empty())
     }
 
     /// Opens the very file, whatever its name has become.

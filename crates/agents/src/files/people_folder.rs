@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use countersign_core::limits;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{FileType, OFlags, Stat, lstat};
 
 use super::path_handle::PathHandle;
 use super::read::cannot_read;
@@ -95,6 +95,7 @@ impl PeopleFolder {
         let place = PathHandle::find(&path)?.ok_or(FileError::NotFound { path })?;
         self.roots.check(&place.real)?;
         self.refuse_host_file(&place.real)?;
+        self.refuse_link_to_host_file(&place)?;
         Ok(place)
     }
 
@@ -125,6 +126,9 @@ impl PeopleFolder {
                 max,
             });
         }
+        if let Some(place) = PathHandle::find(&located)? {
+            self.refuse_link_to_host_file(&place)?;
+        }
         let target = open_for_write(&located, &self.roots)?;
         self.refuse_host_file(target.real_path())?;
         write_if_expected(&target, content, expected)
@@ -146,6 +150,29 @@ impl PeopleFolder {
             return Err(FileError::HostFile { path: real.into() });
         }
         Ok(())
+    }
+
+    /// A second name of a file of the host, which whoever may write in both folders can make.
+    fn refuse_link_to_host_file(&self, place: &PathHandle) -> Result<(), FileError> {
+        let own = &place.stat;
+        // Most files have one name, and then nothing has to be looked at.
+        if place.kind() == FileType::RegularFile && own.st_nlink > 1 && self.is_of_host(own) {
+            let path = place.real.clone();
+            return Err(FileError::HostFile { path });
+        }
+        Ok(())
+    }
+
+    /// Whether it is one of the host's files, or lies in one of the host's folders under another name.
+    fn is_of_host(&self, file: &Stat) -> bool {
+        let is_it = |path: &Path| {
+            lstat(path)
+                .is_ok_and(|found| (found.st_dev, found.st_ino) == (file.st_dev, file.st_ino))
+        };
+        self.host_paths.iter().any(|own| {
+            let mut inside = std::fs::read_dir(own).into_iter().flatten().flatten();
+            is_it(own) || inside.any(|entry| is_it(&entry.path()))
+        })
     }
 
     pub(super) fn is_host_file(&self, real: &Path) -> bool {
@@ -232,6 +259,64 @@ fn text_of(piece: &[u8]) -> PieceText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_name_of_a_file_of_the_host_is_the_hosts() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (own, folder) = (root.join("host"), root.join("work"));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(own.join("record"), "secret").unwrap();
+        std::fs::write(root.join("key"), "secret").unwrap();
+        std::fs::write(folder.join("plain"), "text").unwrap();
+        std::fs::hard_link(own.join("record"), folder.join("one")).unwrap();
+        std::fs::hard_link(root.join("key"), folder.join("two")).unwrap();
+        std::fs::hard_link(folder.join("plain"), folder.join("three")).unwrap();
+        let people = PeopleFolder::open(&folder, vec![own, root.join("key")]).unwrap();
+        let range = FileRange {
+            offset: Some(0),
+            bytes: 10,
+        };
+        let digest = ExpectedFile::Digest(content_digest(b"secret"));
+        for name in ["one", "two"] {
+            let read = people.read(name, range);
+            assert!(matches!(read, Err(FileError::HostFile { .. })), "{read:?}");
+            let written = people.write(name, "mine", &digest);
+            assert!(
+                matches!(written, Err(FileError::HostFile { .. })),
+                "{written:?}"
+            );
+        }
+        assert!(people.read("three", range).is_ok());
+    }
+
+    /// Closing a file ends this process's locks on it, whoever took them.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_only_judged_keeps_its_locks() {
+        use crate::files::{open_for_read, open_for_write};
+        use std::os::unix::fs::MetadataExt as _;
+
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap().join("record");
+        std::fs::write(&path, "text").unwrap();
+        let record = File::options().write(true).open(&path).unwrap();
+        rustix::fs::fcntl_lock(&record, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let (pid, inode) = (std::process::id(), record.metadata().unwrap().ino());
+        let is_locked = || {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            let mut lines = locks.lines();
+            lines.any(|line| {
+                line.contains(&format!(" {pid} ")) && line.contains(&format!(":{inode} "))
+            })
+        };
+        assert!(is_locked());
+        let roots = FileRoots::resolve([root.path().to_owned()]);
+        drop(open_for_read(&path, &roots).unwrap());
+        drop(open_for_write(&path, &roots).unwrap());
+        assert!(is_locked());
+    }
 
     #[test]
     fn pieces_end_between_characters() {

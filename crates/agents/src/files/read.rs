@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use countersign_core::limits;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{Access, FileType, OFlags};
 
 use super::path_handle::PathHandle;
 use super::{FileError, FileRoots};
@@ -13,18 +13,17 @@ use super::{FileError, FileRoots};
 /// A file that may be read.
 #[derive(Debug)]
 pub struct ReadTarget {
-    file: File,
-    real: PathBuf,
+    place: PathHandle,
 }
 
 impl ReadTarget {
     /// Where the file truly is. Judge this before anything is read.
     pub fn real_path(&self) -> &Path {
-        &self.real
+        &self.place.real
     }
 }
 
-/// Opens a regular file inside the roots. Reads nothing.
+/// Finds a regular file inside the roots. It is opened when it is read.
 pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileError> {
     if !path.is_absolute() {
         return Err(FileError::BadPath { path: path.into() });
@@ -37,17 +36,9 @@ pub fn open_for_read(path: &Path, roots: &FileRoots) -> Result<ReadTarget, FileE
     }
     // Before a person is asked: what is too large is refused either way.
     check_size(path, u64::try_from(place.stat.st_size).unwrap_or(u64::MAX))?;
-    let handle = place
-        .reopen(OFlags::RDONLY)
-        .map_err(|error| FileError::Failed {
-            what: "read",
-            path: path.into(),
-            source: error.into(),
-        })?;
-    Ok(ReadTarget {
-        file: handle.into(),
-        real: place.real,
-    })
+    let readable = place.check_access(Access::READ_OK);
+    readable.map_err(|error| cannot_read(path, error.into()))?;
+    Ok(ReadTarget { place })
 }
 
 /// All lines, or `limit` of them from the one numbered `line`, counted from 1.
@@ -56,7 +47,10 @@ pub fn read_text(
     line: Option<u32>,
     limit: Option<u32>,
 ) -> Result<String, FileError> {
-    let ReadTarget { file, real } = opened;
+    let ReadTarget { place } = opened;
+    let handle = place.reopen(OFlags::RDONLY);
+    let real = place.real;
+    let file = File::from(handle.map_err(|error| cannot_read(&real, error.into()))?);
     // It may have grown since its size was looked at.
     let max = limits::AGENT_FILE_BYTES_MAX as u64;
     let mut bytes = Vec::new();

@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use countersign_core::limits;
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fsync, mkdirat, openat,
-    renameat, statat, unlinkat,
+    Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fsync, mkdirat,
+    openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -74,7 +74,7 @@ fn target_existing(
     // Replacing a file asks only for the right to change its folder, so the right to write the file
     // is asked for apart.
     place
-        .reopen(OFlags::WRONLY)
+        .check_access(Access::WRITE_OK)
         .map_err(|error| cannot("write", path, error))?;
     let name = name_of(&place.real)?;
     let folder = find_folder(place.real.parent().unwrap_or(Path::new("/")))?;

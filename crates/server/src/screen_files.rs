@@ -18,8 +18,9 @@ pub trait ScreenFiles: Send + Sync + fmt::Debug {
     /// What it would change, in one line. Writes nothing.
     fn check(&self, tool: &str, input: &str) -> Result<String, String>;
 
-    /// Keeps what was allowed, and says so. The same input again changes nothing more.
-    fn apply(&self, tool: &str, input: &str) -> Result<String, String>;
+    /// Keeps what the ask with this id allowed, and says so. The same ask again changes nothing more, whatever the
+    /// person has done with the file since.
+    fn apply(&self, ask: &str, tool: &str, input: &str) -> Result<String, String>;
 
     fn layouts(&self) -> Vec<ScreenLayout>;
 }

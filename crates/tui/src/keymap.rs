@@ -58,11 +58,11 @@ const FIXED_KEYS: [Key; 6] = [
 ];
 
 /// What a text may change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum KeyChanges {
+#[derive(Clone, Copy)]
+enum KeyChanges<'a> {
     Any,
-    /// What an agent may propose.
-    Proposed,
+    /// What an agent may propose to a person with these keys.
+    Proposed(&'a Keymap),
 }
 
 #[derive(Deserialize)]
@@ -81,7 +81,9 @@ impl Keymap {
     /// The keys of the table, changed by what agents proposed and was allowed, and then by the person's own file,
     /// which counts first. A proposal that does not fit is left out and named.
     pub fn with_proposed(proposed: &str, own: &str) -> Result<(Self, Option<String>), String> {
-        let problem = match Self::default().changed(proposed, KeyChanges::Proposed) {
+        // A file that is wrong by itself is named below.
+        let person = Self::parse(own).unwrap_or_default();
+        let problem = match Self::default().changed(proposed, KeyChanges::Proposed(&person)) {
             Err(why) => why,
             Ok(keymap) => match keymap.changed(own, KeyChanges::Any) {
                 Ok(keymap) => return Ok((keymap, None)),
@@ -93,7 +95,7 @@ impl Keymap {
         Ok((Self::parse(own)?, Some(problem)))
     }
 
-    fn changed(mut self, text: &str, allowed: KeyChanges) -> Result<Self, String> {
+    fn changed(mut self, text: &str, allowed: KeyChanges<'_>) -> Result<Self, String> {
         let table: BTreeMap<String, KeyNames> =
             toml::from_str(text).map_err(|error| crate::files::toml_error(text, &error))?;
         for (id, names) in table {
@@ -107,8 +109,8 @@ impl Keymap {
                 KeyNames::One(name) => vec![name],
                 KeyNames::Several(names) => names,
             };
-            if allowed == KeyChanges::Proposed {
-                self.check_proposed(command, &names)
+            if let KeyChanges::Proposed(person) = allowed {
+                self.check_proposed(person, command, &names)
                     .map_err(|why| format!("line {line}: {why}"))?;
             }
             self.bindings.retain(|binding| binding.command.id != id);
@@ -139,8 +141,13 @@ impl Keymap {
     }
 
     /// Refuses what no agent may change: commands that decide or lead to a question for a second key, their keys in
-    /// any panel, and the keys that answer and leave.
-    fn check_proposed(&self, command: &Command, names: &[String]) -> Result<(), String> {
+    /// any panel, whether they come from the table or from the person, and the keys that answer and leave.
+    fn check_proposed(
+        &self,
+        person: &Self,
+        command: &Command,
+        names: &[String],
+    ) -> Result<(), String> {
         if command.is_protected() {
             return Err(format!(
                 "the keys of `{}` can be changed by a person alone",
@@ -153,6 +160,7 @@ impl Keymap {
         let protected = self
             .bindings
             .iter()
+            .chain(&person.bindings)
             .filter(|binding| binding.command.is_protected());
         let protected: Vec<&[Key]> = protected.map(|binding| binding.keys.as_slice()).collect();
         for name in names {
@@ -308,7 +316,8 @@ mod tests {
 
     #[test]
     fn proposed_keys_change_nothing_that_decides() {
-        let proposed = |text: &str| Keymap::default().changed(text, KeyChanges::Proposed);
+        let person = Keymap::default();
+        let proposed = |text: &str| Keymap::default().changed(text, KeyChanges::Proposed(&person));
         let keymap = proposed("\"go.feed\" = [\"Ctrl-x f\"]\n").unwrap();
         assert_eq!(
             keymap.key_of(Action::Go(PanelKind::Feed)).as_deref(),
@@ -354,6 +363,24 @@ mod tests {
         assert_eq!(key.as_deref(), Some("g f"));
         let problem = problem.unwrap();
         assert!(problem.contains("`Ctrl-x` is a key of both"), "{problem}");
+    }
+
+    #[test]
+    fn proposed_keys_take_no_key_that_a_person_gave_to_what_decides() {
+        let own = "\"ask.approve\" = \"P a\"\n\"inbox.next_waiting\" = \"Ctrl-k\"\n";
+        for keys in ["P", "P a", "P a x", "Ctrl-k"] {
+            // The feed is everywhere, the hunk in one panel, where its key would come first.
+            for command in ["go.feed", "diff.next_hunk"] {
+                let proposed = format!("\"{command}\" = \"{keys}\"\n");
+                let (keymap, problem) = Keymap::with_proposed(&proposed, own).unwrap();
+                let problem = problem.unwrap_or_else(|| panic!("{proposed} was taken"));
+                assert!(
+                    problem.ends_with("can be changed by a person alone"),
+                    "{problem}"
+                );
+                assert_eq!(keymap, Keymap::parse(own).unwrap());
+            }
+        }
     }
 
     #[test]

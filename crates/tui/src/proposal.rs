@@ -19,6 +19,8 @@ pub use picture::{PicturedLine, proposal_picture};
 /// The longest layout or theme, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 const NAME_CHARS_MAX: usize = 40;
+/// Of a tab. The title stands in the top line.
+const TITLE_CHARS_MAX: usize = 24;
 const KEYS_MAX: usize = 4;
 
 /// First lines of files that were proposed: with them, an agent may propose another in their place.
@@ -165,6 +167,7 @@ fn read_layout(input: &str, is_shown: bool) -> Result<Proposal, String> {
     check_text(&name, &text, is_built_in)?;
     let layout = parse_layout(&name, &text)?;
     for tab in &layout.tabs {
+        check_title(&tab.title)?;
         let trees = [Some(&tab.root), tab.medium.as_ref(), tab.narrow.as_ref()];
         let panels = trees.into_iter().flatten().flat_map(|tree| tree.panels());
         for panel in panels {
@@ -188,6 +191,18 @@ fn read_layout(input: &str, is_shown: bool) -> Result<Proposal, String> {
         text,
         is_shown,
     })
+}
+
+/// No signs: with them a title could look like the counts that stand beside it.
+fn check_title(title: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let length = title.chars().count();
+    if (1..=TITLE_CHARS_MAX).contains(&length) && title.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "the title of a tab has 1 to {TITLE_CHARS_MAX} letters, digits, blanks, - and _"
+    ))
 }
 
 /// Panels that only show what the host knows. A panel that starts a program is for people to add.

@@ -13,7 +13,13 @@ use countersign_server::{ScreenFiles, ScreenLayout};
 use countersign_tui::layout::{built_in_layouts, layout_toml};
 use countersign_tui::proposal::{Proposal, proposed_keys_toml, was_proposed};
 
-use super::settings_files::{FILES_MAX, PROPOSED_KEYS, read_if_there, read_text, write_file};
+use super::settings_files::{
+    FILES_MAX, PROPOSED_KEYS, read_if_there, read_text, write_file, write_whole,
+};
+
+/// The asks whose proposals were saved, one in a line, the oldest first.
+const SAVED_ASKS: &str = "saved-proposals";
+const SAVED_ASKS_MAX: usize = 500;
 
 #[derive(Debug)]
 pub(crate) struct ProposedFiles {
@@ -63,6 +69,20 @@ impl ProposedFiles {
         Ok(())
     }
 
+    /// Whether what this ask proposed was saved before: a person may have changed or removed it since.
+    fn was_saved(&self, ask: &str) -> Result<bool, String> {
+        let saved = read_if_there(&self.folder.join(SAVED_ASKS))?;
+        Ok(saved.lines().any(|line| line == ask))
+    }
+
+    fn note_saved(&self, ask: &str) -> Result<(), String> {
+        let saved = read_if_there(&self.folder.join(SAVED_ASKS))?;
+        let mut asks: Vec<&str> = saved.lines().chain([ask]).collect();
+        asks.drain(..asks.len().saturating_sub(SAVED_ASKS_MAX));
+        let text = asks.join("\n") + "\n";
+        write_whole(&self.folder, SAVED_ASKS, &text).map_err(|error| error.to_string())
+    }
+
     /// The proposed keys with one command's changed, if they fit to the person's own.
     fn changed_keys(&self, command: &str, keys: &[String]) -> Result<String, String> {
         let own = read_if_there(&self.folder.join("keys.toml"))?;
@@ -85,8 +105,11 @@ impl ScreenFiles for ProposedFiles {
         self.parse(tool, input).map(|proposal| proposal.describe())
     }
 
-    fn apply(&self, tool: &str, input: &str) -> Result<String, String> {
+    fn apply(&self, ask: &str, tool: &str, input: &str) -> Result<String, String> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.was_saved(ask)? {
+            return Ok("it was saved before; nothing was changed now".to_owned());
+        }
         // Checked again: much may have happened while a person decided.
         let proposal = self.parse(tool, input)?;
         let text = proposal.file_text().unwrap_or_default();
@@ -124,6 +147,9 @@ impl ScreenFiles for ProposedFiles {
             }
         };
         written.map_err(|error| format!("it was allowed and could not be saved: {error}"))?;
+        // Afterwards: a host that ends in between saves the same once more, and loses nothing.
+        self.note_saved(ask)
+            .map_err(|error| format!("it was saved, and that could not be noted: {error}"))?;
         Ok(done)
     }
 
@@ -173,14 +199,14 @@ mod tests {
             "show and save the layout wide"
         );
         assert!(!home.path().join("tui").exists(), "a check writes nothing");
-        files.apply(tool, &layout("wide")).unwrap();
+        files.apply("one", tool, &layout("wide")).unwrap();
         let path = home.path().join("tui/layouts/wide.toml");
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.ends_with(LAYOUT), "{text}");
         // Its own proposal may be replaced, what a person wrote may not.
-        files.apply(tool, &layout("wide")).unwrap();
+        files.apply("two", tool, &layout("wide")).unwrap();
         fs::write(&path, LAYOUT).unwrap();
-        let refused = files.apply(tool, &layout("wide")).unwrap_err();
+        let refused = files.apply("three", tool, &layout("wide")).unwrap_err();
         assert_eq!(refused, "`wide` is a person's own: choose another name");
         assert_eq!(fs::read_to_string(&path).unwrap(), LAYOUT);
         let names: Vec<String> = files
@@ -189,6 +215,28 @@ mod tests {
             .map(|layout| layout.name)
             .collect();
         assert_eq!(names, ["home", "review", "orchestrator", "wide"]);
+    }
+
+    #[test]
+    fn an_ask_is_saved_once_however_often_its_call_is_repeated() {
+        let home = tempfile::tempdir().unwrap();
+        let files = ProposedFiles::new(home.path());
+        let tool = "mcp__countersign__propose_layout";
+        let path = home.path().join("tui/layouts/wide.toml");
+        files.apply("one", tool, &layout("wide")).unwrap();
+        fs::remove_file(&path).unwrap();
+        // Another host, which knows only the files.
+        let files = ProposedFiles::new(home.path());
+        let again = files.apply("one", tool, &layout("wide")).unwrap();
+        assert_eq!(again, "it was saved before; nothing was changed now");
+        assert!(!path.exists());
+        for ask in 0..SAVED_ASKS_MAX + 10 {
+            files.note_saved(&ask.to_string()).unwrap();
+        }
+        let noted = fs::read_to_string(home.path().join("tui").join(SAVED_ASKS)).unwrap();
+        assert_eq!(noted.lines().count(), SAVED_ASKS_MAX);
+        files.apply("two", tool, &layout("wide")).unwrap();
+        assert!(path.exists());
     }
 
     #[test]
@@ -201,7 +249,7 @@ mod tests {
         std::os::unix::fs::symlink(&victim, folder.join("wide.toml")).unwrap();
         let files = ProposedFiles::new(home.path());
         let tool = "mcp__countersign__save_layout";
-        let refused = files.apply(tool, &layout("wide")).unwrap_err();
+        let refused = files.apply("one", tool, &layout("wide")).unwrap_err();
         assert_eq!(refused, "`wide` is a person's own: choose another name");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     }
@@ -216,8 +264,10 @@ mod tests {
         let tool = "mcp__countersign__propose_key_binding";
         let key =
             |command: &str, key: &str| json!({ "command": command, "keys": [key] }).to_string();
-        files.apply(tool, &key("go.feed", "Ctrl-o")).unwrap();
-        files.apply(tool, &key("go.usage", "Ctrl-y")).unwrap();
+        files.apply("one", tool, &key("go.feed", "Ctrl-o")).unwrap();
+        files
+            .apply("two", tool, &key("go.usage", "Ctrl-y"))
+            .unwrap();
         let text = fs::read_to_string(folder.join(PROPOSED_KEYS)).unwrap();
         assert_eq!(
             text,
@@ -228,7 +278,7 @@ mod tests {
             ("go.feed", "a"),
             ("ask.deny", "Ctrl-v"),
         ] {
-            let refused = files.apply(tool, &key(command, taken));
+            let refused = files.apply("three", tool, &key(command, taken));
             assert!(refused.is_err(), "{command} {taken}: {refused:?}");
         }
         assert_eq!(

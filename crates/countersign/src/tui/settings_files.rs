@@ -132,12 +132,17 @@ impl SettingsFolder {
     }
 }
 
-/// Writes `name.toml`: beside it first, so that a reader never sees half of it.
+/// Writes `name.toml`.
 pub(super) fn write_file(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    write_whole(folder, &format!("{name}.toml"), text)
+}
+
+/// Writes a file: beside it first, so that a reader never sees half of it.
+pub(super) fn write_whole(folder: &Path, file: &str, text: &str) -> io::Result<()> {
     make_private_folder(folder).map_err(|error| io::Error::other(error.to_string()))?;
-    let part = folder.join(format!(".{name}.part"));
+    let part = folder.join(format!(".{file}.part"));
     fs::write(&part, text)?;
-    fs::rename(part, folder.join(format!("{name}.toml")))
+    fs::rename(part, folder.join(file))
 }
 
 /// The text of a file; an error if it is too large to be one of settings.

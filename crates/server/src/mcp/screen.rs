@@ -1,7 +1,7 @@
 //! Proposals of orchestrators about the screens of the person who runs the host: each is an ask.
 //!
 //! Invariants: nothing changes before the ask was allowed; what is kept is the input of that ask, or what the person
-//! made of it.
+//! made of it; an ask that was allowed changes something once, however often its call is repeated.
 
 use std::sync::Arc;
 
@@ -123,7 +123,8 @@ async fn propose(call: &ToolCall<'_>, tool: &str, arguments: &impl Serialize) ->
         .map(|input| input.text().to_owned())
         .unwrap_or_default();
     let tool = approval.ask.tool.clone().unwrap_or_default();
-    let done = run_blocking(move || files.apply(&tool, &allowed)).await?;
+    let ask = approval.ask.id.to_string();
+    let done = run_blocking(move || files.apply(&ask, &tool, &allowed)).await?;
     Ok(ToolReply::new(one_line(&done), json!({ "applied": true })))
 }
 

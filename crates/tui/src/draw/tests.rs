@@ -212,6 +212,30 @@ fn trouble_stands_in_the_top_lines_whatever_the_layout() {
     );
 }
 
+/// An agent may propose a layout, and somebody else chose the names of folders.
+#[test]
+fn long_names_do_not_push_what_waits_out_of_the_top_line() {
+    for width in [60, 80, 120, 200] {
+        let mut screen = home(TestScreen::new(width, 30));
+        screen.model.host.warnings.bypassed = vec![countersign_protocol::BypassRow {
+            agent_id: "docs".into(),
+            name: "docs".into(),
+            until: countersign_protocol::Time(901_000_000),
+        }];
+        screen.model.project = Some(format!("/srv/{}", "x".repeat(300)));
+        let tabs = &mut screen.model.workspace.layout.tabs;
+        tabs[0].title = "all quiet ".repeat(30);
+        tabs.push(tabs[0].clone());
+        let shown = screen.draw();
+        let top = shown.lines().next().unwrap_or_default();
+        assert!(top.contains("  1 ask"), "{width}: {top}");
+        assert!(
+            width < 120 || top.contains("BYPASS docs 12m"),
+            "{width}: {top}"
+        );
+    }
+}
+
 /// Texts that try to hide, move, obey or overflow.
 const HOSTILE: [&str; 8] = [
     "\u{1b}[2J\u{1b}]0;owned\u{7}",

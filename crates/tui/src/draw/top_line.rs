@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::agent_list::{cost_text, total_cost};
 use crate::canvas::{Canvas, TextLine};
 use crate::duration;
+use crate::fit;
 use crate::model::{HostLink, Model};
 use crate::render::escape;
 use crate::theme::Role;
@@ -13,6 +14,10 @@ use crate::theme::Role;
 const WARNING_LINES_MAX: usize = 3;
 /// Rows below which one line has to do.
 const ROOMY_HEIGHT: u16 = 16;
+const NAME: &str = " countersign";
+/// Columns of the names of a tab and a project.
+const NAME_COLUMNS_MIN: usize = 8;
+const NAME_COLUMNS_MAX: usize = 32;
 
 /// Draws both, and returns how many rows they took.
 pub(super) fn draw(model: &Model, area: Rect, canvas: &mut Canvas<'_>) -> u16 {
@@ -25,7 +30,7 @@ pub(super) fn draw(model: &Model, area: Rect, canvas: &mut Canvas<'_>) -> u16 {
         height: 1,
         ..area
     };
-    canvas.put_line(left_area, &left_part(model));
+    canvas.put_line(left_area, &left_part(model, left_area.width));
     let right_area = Rect {
         x: area.width - right_width,
         width: right_width,
@@ -48,26 +53,44 @@ fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{end}")
 }
 
-fn left_part(model: &Model) -> TextLine {
+/// The names of the tab and of the project give way to what waits, however long a file or a path makes them.
+fn left_part(model: &Model, width: u16) -> TextLine {
+    let mut status = TextLine::default();
+    push_status(model, &mut status);
+    let mut line = TextLine::new(NAME, Role::Strong);
+    let room = usize::from(width).saturating_sub(line.width() + status.width());
+    let tabs = &model.workspace.layout.tabs;
+    if tabs.len() > 1 {
+        let title = escape::line(&model.workspace.tab().title);
+        let place = format!(" {}/{}]", model.workspace.active_tab + 1, tabs.len());
+        if let Some(title) = cut(model, &title, room, place.len() + 3) {
+            line.push_shown(format!("  [{title}{place}"), Role::Focus);
+        }
+    }
+    if let Some(project) = &model.project {
+        let room = room.saturating_sub(line.width() - NAME.len());
+        if let Some(project) = cut(model, &escape::line(project), room, 5) {
+            line.push_shown(format!("  in {project}"), Role::Focus);
+        }
+    }
+    push_status(model, &mut line);
+    line
+}
+
+/// As much of a name as fits where this much room is left, with so many columns around it; nothing if it says too
+/// little.
+fn cut(model: &Model, name: &str, room: usize, around: usize) -> Option<String> {
+    let columns = room.saturating_sub(around).min(NAME_COLUMNS_MAX);
+    let shown = fit::truncate_with(name, columns, model.glyphs.cut);
+    (columns >= NAME_COLUMNS_MIN || shown == name).then_some(shown)
+}
+
+/// What waits for the person, and what nobody is asked about.
+fn push_status(model: &Model, line: &mut TextLine) {
     let (asks, questions) = (
         model.inbox.count_open("ask"),
         model.inbox.count_open("question"),
     );
-    let mut line = TextLine::new(" countersign", Role::Strong);
-    let tabs = &model.workspace.layout.tabs;
-    if tabs.len() > 1 {
-        let title = &model.workspace.tab().title;
-        let text = format!(
-            "  [{} {}/{}]",
-            escape::line(title),
-            model.workspace.active_tab + 1,
-            tabs.len()
-        );
-        line.push_shown(text, Role::Focus);
-    }
-    if let Some(project) = &model.project {
-        line.push_shown(format!("  in {}", escape::line(project)), Role::Focus);
-    }
     let role = if asks > 0 { Role::Ask } else { Role::Dim };
     line.push_shown(format!("  {}", plural(asks, "ask")), role);
     if questions > 0 {
@@ -85,7 +108,6 @@ fn left_part(model: &Model) -> TextLine {
             Role::Warn,
         );
     }
-    line
 }
 
 fn right_part(model: &Model) -> TextLine {

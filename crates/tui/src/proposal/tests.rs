@@ -183,6 +183,27 @@ fn proposals() -> [(&'static str, serde_json::Value); 3] {
 }
 
 #[test]
+fn the_title_of_a_tab_is_short_and_plain() {
+    let titled = |title: &str| {
+        let title = serde_json::Value::from(title);
+        let layout = format!("[[tab]]\ntitle = {title}\nroot = {{ panel = \"inbox\" }}\n");
+        let input = json!({ "name": "mine", "layout": layout }).to_string();
+        Proposal::parse("mcp__countersign__propose_layout", &input)
+    };
+    for title in ["One", "Zwölf Blätter", "a-b_c 2"] {
+        assert!(titled(title).is_ok(), "{title}");
+    }
+    for title in [
+        "",
+        "x]  0 asks  [y",
+        "all quiet, nothing to do at all",
+        "a\u{202e}b",
+    ] {
+        assert!(titled(title).is_err(), "{title}");
+    }
+}
+
+#[test]
 fn a_proposal_is_drawn_in_its_ask() {
     for (tool, input) in proposals() {
         for (width, height) in [(40, 10), (80, 24), (120, 40), (200, 60)] {
@@ -247,7 +268,7 @@ fn hostile_proposals_stay_text_and_say_why_they_would_be_refused() {
         (
             "propose_layout",
             json!({ "name": "a", "layout": layout }),
-            r"a\u{202e}b",
+            "the title of a tab",
         ),
         (
             "propose_theme",

@@ -58,7 +58,11 @@ pub(crate) fn sandbox_settings(paths: &HostPaths, config: &HostConfig) -> Sandbo
         settings.usual = name;
     }
     // Whole folders: a file that is replaced would show up again.
-    settings.host_files = vec![paths.config_dir().to_owned(), paths.data_dir.clone()];
+    settings.host_files = vec![
+        paths.config_dir().to_owned(),
+        paths.data_dir.clone(),
+        paths.state_dir.clone(),
+    ];
     settings
         .host_files
         .extend(config.notify.secret_files(paths.config_dir()));

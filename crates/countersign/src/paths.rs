@@ -134,6 +134,8 @@ impl HostPaths {
     pub(crate) fn prepare(&self) -> Result<(), CliError> {
         let folders = [
             &self.data_dir,
+            // A sandbox can hide only what is there when an agent starts.
+            &self.state_dir,
             &self.runtime_dir,
             &self.runners,
             &self.own_terminals,

@@ -21,14 +21,16 @@ pub(crate) fn rulebook_config(paths: &HostPaths) -> RulebookConfig {
     }
 }
 
-/// The database, the log, the sockets, the keys and secrets of notifications, the configuration, the rules and what runners keep. Folders of our
-/// own are named whole, because they can be copied or moved with all that is in them. A folder that
-/// `COUNTERSIGN_HOME` names may hold other things, so there our files are named one by one.
+/// The database, the log, the sockets, the keys and secrets of notifications, the configuration, the rules, what runners
+/// keep, and notes and screens of people. Folders of our own are named whole, because they can be copied or moved with
+/// all that is in them. A folder that `COUNTERSIGN_HOME` names may hold other things, so there our files are named one
+/// by one.
 fn host_paths(paths: &HostPaths) -> Vec<PathBuf> {
     let config = paths.config_dir();
     let mut own = vec![paths.runtime_dir.clone(), paths.runners.clone()];
     own.extend(paths.runner_sockets.clone());
     own.extend(paths.terminal_sockets.clone());
+    own.push(paths.state_dir.clone());
     if config == paths.data_dir {
         // SQLite keeps parts of the record in files beside the database, and the lock keeps a second
         // host out.

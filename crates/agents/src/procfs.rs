@@ -6,6 +6,7 @@
 //!
 //! Where there is no `/proc`, no process is identified.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -37,6 +38,15 @@ impl ProcessStat {
     }
 }
 
+/// What this process used so far, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnUsage {
+    /// Milliseconds of processor time, in the program and in the kernel for it.
+    pub cpu_ms: u64,
+    /// Resident memory.
+    pub memory_bytes: u64,
+}
+
 /// What is known of the variables a process was started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EnvironState {
@@ -47,6 +57,9 @@ enum EnvironState {
 }
 
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// In which unit the kernel counts the time of processes for programs, whatever its own clock does.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// How often, a millisecond apart, a process inside `execve` is looked at.
 const ENVIRON_LOOKS: usize = 100;
@@ -99,6 +112,28 @@ fn stat_field(fields: &[&str], number: usize) -> Option<u64> {
 
 fn stat_pid(fields: &[&str], number: usize) -> Option<u32> {
     u32::try_from(stat_field(fields, number)?).ok()
+}
+
+/// `None` where there is no `/proc`.
+pub fn read_own_usage() -> Option<OwnUsage> {
+    Some(OwnUsage {
+        cpu_ms: parse_cpu_ms(&fs::read("/proc/self/stat").ok()?)?,
+        memory_bytes: parse_memory_bytes(&fs::read_to_string("/proc/self/status").ok()?)?,
+    })
+}
+
+fn parse_cpu_ms(line: &[u8]) -> Option<u64> {
+    let fields = stat_fields(line)?;
+    let ticks = stat_field(&fields, 14)? + stat_field(&fields, 15)?;
+    Some(ticks * 1_000 / TICKS_PER_SECOND)
+}
+
+/// Resident memory, in the form of `proc_pid_status(5)`.
+fn parse_memory_bytes(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    let resident = lines.find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = resident.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1_024)
 }
 
 /// The key of the process that has this number now.
@@ -203,6 +238,18 @@ pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
     false
 }
 
+/// The words that the process was started with, the program's own first. `None` if we may not look.
+pub fn read_arguments(pid: u32) -> Option<Vec<OsString>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = line.split(|&byte| byte == 0);
+    let mut words: Vec<_> = words
+        .map(|word| OsStr::from_bytes(word).to_owned())
+        .collect();
+    // Each ends with a zero byte, so an empty piece follows the last one.
+    words.pop();
+    Some(words)
+}
+
 /// The variables that the process was started with, separated by zero bytes. `None` if we may not look.
 pub fn read_environ(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
@@ -277,6 +324,16 @@ mod tests {
         ] {
             assert_eq!(parse_stat(line.as_bytes()), None, "{line}");
         }
+    }
+
+    #[test]
+    fn usage_is_read_whatever_the_program_is_called() {
+        let stat = b"7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 25 15 0 0 20 0 9 0 1 2 3";
+        assert_eq!(parse_cpu_ms(stat), Some(400));
+        assert_eq!(parse_cpu_ms(b"7 (a"), None);
+        let status = "Name:\tVmRSS: 7 kB\nVmRSS:\t    2048 kB\nThreads:\t9\n";
+        assert_eq!(parse_memory_bytes(status), Some(2 * 1_024 * 1_024));
+        assert_eq!(parse_memory_bytes(""), None);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Which processes are runners.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
@@ -11,17 +9,16 @@ use countersign_core::event::ProcessKey;
 use crate::procfs;
 
 /// The first arguments of a runner; its folder follows.
-const RUNNER_ARGS: [&[u8]; 2] = [b"runner", b"--folder"];
+const RUNNER_ARGS: [&str; 2] = ["runner", "--folder"];
 
 /// The folder of a process that is a runner, by the words it was started with: the runners of another
 /// version are another program.
 pub(super) fn find_folder(pid: u32) -> Option<PathBuf> {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut args = command.split(|&byte| byte == 0).skip(1);
+    let mut args = procfs::read_arguments(pid)?.into_iter().skip(1);
     if !args.by_ref().take(RUNNER_ARGS.len()).eq(RUNNER_ARGS) {
         return None;
     }
-    args.next().map(|folder| OsStr::from_bytes(folder).into())
+    args.next().map(PathBuf::from)
 }
 
 /// Every runner of this user, with its folder.

@@ -192,14 +192,11 @@ fn read_program_name(pid: u32) -> Option<String> {
 }
 
 fn read_arguments(pid: u32) -> Vec<String> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let arguments = line.split(|byte| *byte == 0);
-    let mut arguments: Vec<String> = arguments
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
-    // Each argument ends with a zero byte, so an empty piece follows the last one.
-    arguments.pop();
-    arguments
+    let words = procfs::read_arguments(pid).unwrap_or_default();
+    words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 #[cfg(test)]

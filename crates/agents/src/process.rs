@@ -100,10 +100,9 @@ fn build(spec: &LaunchSpec<'_>) -> io::Result<Command> {
             notices: attach(spec.opens.as_ref())?,
         })
     })?;
+    set_environment(&mut command, spec.confinement.is_some(), &spec.env);
     command
         .current_dir(&spec.cwd)
-        .env_clear()
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -176,6 +175,22 @@ impl SandboxSetup {
 pub(crate) fn attach(opens: Option<&Arc<OpenHolder>>) -> io::Result<Option<Arc<OwnedFd>>> {
     let socket = opens.map(OpenHolder::attach).transpose()?;
     Ok(socket.map(Arc::new))
+}
+
+/// Gives a command of [`command`] its program's whole environment.
+pub(crate) fn set_environment(
+    command: &mut Command,
+    is_confined: bool,
+    env: &[(OsString, OsString)],
+) {
+    command.env_clear();
+    for (name, value) in env {
+        if is_confined {
+            command.env(countersign_sandbox::withheld_name(name), value);
+        } else {
+            command.env(name, value);
+        }
+    }
 }
 
 /// A program with its arguments, run by this program in its own place if it is confined.

@@ -2,6 +2,9 @@
 //!
 //! At level `full` this happens in two stages: the outer one has bubblewrap make the view of files and run
 //! the same program again inside, which is the second stage.
+//!
+//! Invariant: nothing that an agent chose acts before the plan is enforced. Its variables reach neither
+//! stage nor bubblewrap under their own names, because the loader would run what `LD_PRELOAD` names.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,6 +21,9 @@ const ATTEMPT_ALL: &str = "--attempt-all";
 const NETWORK: &str = "--network";
 const NOTICES: &str = "--notices";
 const SEPARATOR: &str = "--";
+
+/// Stands before the names of a program's variables until the plan is enforced.
+const WITHHELD: &str = "COUNTERSIGN_WITHHELD_";
 
 /// Why a program was not run.
 #[derive(Debug, thiserror::Error)]
@@ -207,6 +213,22 @@ pub fn confined_command(
     Ok(command)
 }
 
+/// The name under which a program's variable is given to [`confined_command`].
+pub fn withheld_name(name: &OsStr) -> OsString {
+    let mut withheld = OsString::from(WITHHELD);
+    withheld.push(name);
+    withheld
+}
+
+/// The name that a program's variable has when it runs, if it was withheld.
+#[cfg(target_os = "linux")]
+fn released_name(name: &OsStr) -> Option<&OsStr> {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let released = name.as_bytes().strip_prefix(WITHHELD.as_bytes())?;
+    Some(OsStr::from_bytes(released))
+}
+
 /// The arguments with which this program does nothing, to be confined in a try.
 pub(crate) fn probe_arguments() -> [&'static str; 2] {
     [OUTER_COMMAND, PROBE]
@@ -280,7 +302,7 @@ mod linux {
 
     use super::{
         ConfineError, ConfinedProgram, ConfinementPlan, INSIDE, InheritedEntries, NetworkEntry,
-        OUTER_COMMAND, PathBuf, SEPARATOR, io,
+        OUTER_COMMAND, PathBuf, SEPARATOR, io, released_name,
     };
     use crate::network::NetworkNamespaces;
     use crate::plan::NetworkAccess;
@@ -395,6 +417,7 @@ mod linux {
         system_calls::set_termination(true);
         let mut command = Command::new(&program.program);
         command.args(&program.args);
+        release_variables(&mut command);
         if plan.has_proxy() {
             command.envs(network::proxy_environment());
         }
@@ -403,6 +426,21 @@ mod linux {
             command.env("TMPDIR", "/tmp");
         }
         Ok(command)
+    }
+
+    /// Gives the program its variables, now that they can do no harm.
+    fn release_variables(command: &mut Command) {
+        for (name, value) in std::env::vars_os() {
+            let Some(own) = released_name(&name) else {
+                continue;
+            };
+            command.env_remove(&name);
+            // What is set already counts: the marks by which the processes of an agent are found, and
+            // the folder that bubblewrap entered.
+            if std::env::var_os(own).is_none() {
+                command.env(own, value);
+            }
+        }
     }
 
     /// From here on this process makes only calls that the filter lets through, whether or not anybody listens.

@@ -38,6 +38,7 @@ mod write_boundary;
 
 pub use confine::{
     ConfineError, ConfineStage, InheritedEntries, NetworkEntry, confine, confined_command,
+    withheld_name,
 };
 pub use detect::{MissingLayer, SandboxSupport, detect};
 #[cfg(target_os = "linux")]

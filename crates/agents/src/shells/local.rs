@@ -389,10 +389,9 @@ fn build(
     let mut command = process::command(plan, shell.as_os_str(), &args, || {
         confinement.map_or_else(|| Ok(SandboxSetup::default()), CommandSandbox::setup)
     })?;
+    process::set_environment(&mut command, plan.is_some(), &spec.env);
     command
         .current_dir(&spec.cwd)
-        .env_clear()
-        .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(theirs.try_clone()?)
         .stderr(theirs.try_clone()?);

@@ -79,6 +79,19 @@ async fn an_agent_and_its_terminals_change_nothing_outside_their_folder() {
 }
 
 #[tokio::test]
+async fn variables_of_a_command_reach_nothing_that_makes_its_sandbox() {
+    let scene = begin(WITHOUT_HOLDS);
+    // The loader complains of it in each program that it reaches.
+    let env = json!([["LD_PRELOAD", "/nowhere/own.so"], ["WORD", "kept"]]);
+    let steps = json!([{ "terminal": { "command": "echo \"a word: $WORD\"", "env": env } }]);
+    let mut wire = Wire::subscriber(&scene.host).await;
+    let (_, said) = play(&scene, &mut wire, &steps).await;
+    assert!(said.contains("a word: kept"), "{said}");
+    assert_eq!(said.matches("/nowhere/own.so").count(), 1, "{said}");
+    scene.end_all(&mut wire).await;
+}
+
+#[tokio::test]
 async fn a_confined_agent_reaches_the_hosts_tools_and_its_asks_name_its_sandbox() {
     let home = tempfile::tempdir().unwrap();
     let scene = Scene::begin_in(home, &[DEFAULT_SANDBOX]);

@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
         project: "/home/dev/proj".into(),
         home: "/home/dev".into(),
         ignores_case: rule.len() % 2 == 1,
+        in_sandbox: false,
     };
     let actions = [
         ToolAction::Shell { command: subject.into() },

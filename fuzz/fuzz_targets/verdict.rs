@@ -52,6 +52,7 @@ fn verdict(command: &str, cwd: &str, rules: &RuleSet) -> Effect {
             project: "/home/dev/proj".into(),
             home: "/home/dev".into(),
             ignores_case: false,
+            in_sandbox: false,
         },
     };
     let layer = LayerView { rules, admits: &|_| true, allows: &LayerAllows::Count };

@@ -4,7 +4,7 @@ import type { Effect, Grant, HostRule, RuleCandidate, RuleProblem, Time, Verdict
 
 export interface FileRule extends HostRule {
   /** Where it applies; everywhere if absent. */
-  area?: "folder" | "worktree" | "unknown";
+  area?: "folder" | "worktree" | "sandbox" | "unknown";
   /** False for an allow in a file that is not trusted or is suspended. */
   counts: boolean;
 }

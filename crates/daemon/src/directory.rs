@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use countersign_core::event::ProcessKey;
+use countersign_core::event::{AgentSandbox, ProcessKey};
 use countersign_core::limits::HIERARCHY_DEPTH_MAX;
 use countersign_core::{AccessToken, Agent, AgentId, CommitChanges, State, Timestamp, TokenId};
 use tokio::sync::watch;
@@ -167,6 +167,16 @@ impl DirectoryEntries {
     /// The project that an agent says it works in.
     pub(crate) fn project_of(&self, agent: &AgentId) -> Option<String> {
         self.agents.get(agent)?.profile.project.clone()
+    }
+
+    /// Whether the commands of an agent run in a sandbox of level `full`.
+    pub(crate) fn is_confined(&self, agent: &AgentId) -> bool {
+        let managed = self
+            .agents
+            .get(agent)
+            .and_then(|agent| agent.managed.as_ref());
+        let sandbox = managed.and_then(|managed| managed.sandbox.as_ref());
+        sandbox.is_some_and(AgentSandbox::confines_commands)
     }
 
     /// The ancestors of an agent, the nearest first, each with the folder it works in.

@@ -178,6 +178,8 @@ wire_enums! {
         Folder = "folder",
         /// In a git worktree of the agent's own.
         Worktree = "worktree",
+        /// For commands of an agent in a sandbox of level `full`.
+        Sandbox = "sandbox",
     }
 }
 

@@ -51,6 +51,9 @@ pub(crate) struct RequestPart {
     pub(crate) leaves_folder: Option<String>,
     /// The same, or why that folder is no worktree.
     pub(crate) leaves_worktree: Option<String>,
+    /// Whether it is a command, or a file that a command's redirection names. What else an agent asks
+    /// for may be done by the host, outside its sandbox.
+    pub(crate) in_command: bool,
 }
 
 /// A hazard, and what people are told of it.
@@ -138,6 +141,7 @@ impl RequestAssessor<'_> {
             hazard: None,
             leaves_folder: Some(NOT_IN_FOLDER.to_owned()),
             leaves_worktree: Some(NOT_IN_FOLDER.to_owned()),
+            in_command: false,
         });
     }
 
@@ -296,6 +300,14 @@ impl RequestAssessor<'_> {
     }
 
     fn shell(&mut self, command: &str) {
+        let begin = self.parts.len();
+        self.command_line(command);
+        for part in self.parts.iter_mut().skip(begin) {
+            part.in_command = true;
+        }
+    }
+
+    fn command_line(&mut self, command: &str) {
         let analysis = shell::analyze(command, &self.start, &|to, from| {
             let path = resolve(to, from, self.place(), self.facts).ok()?;
             Some(path.forms().map(str::to_owned).collect())

@@ -251,6 +251,7 @@ impl CaseAsk {
             cwd: self.cwd,
             home: self.home,
             ignores_case: self.platform.as_deref() == Some("darwin"),
+            in_sandbox: false,
         };
         Ok(ToolRequest {
             tool,
@@ -338,6 +339,7 @@ mod tests {
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: true,
+            in_sandbox: false,
         };
         let request = ToolRequest {
             tool: "Bash".into(),

@@ -266,6 +266,7 @@ pub(crate) mod tests {
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: false,
+            in_sandbox: false,
         }
     }
 

@@ -168,6 +168,7 @@ impl RuleFileReader {
                 "deny" => self.list(Effect::Deny, RuleArea::Anywhere, value),
                 "folder" => self.area(RuleArea::Folder, "folder", value),
                 "worktree" => self.area(RuleArea::Worktree, "worktree", value),
+                "sandbox" => self.area(RuleArea::Sandbox, "sandbox", value),
                 "rule" => self.long_rules(value),
                 "others" => self.others(value),
                 other => {
@@ -197,8 +198,8 @@ impl RuleFileReader {
         }
     }
 
-    /// `[folder]` and `[worktree]`: allows that count only there. Denies and asks count everywhere,
-    /// so that they have no place in such a table.
+    /// `[folder]`, `[worktree]` and `[sandbox]`: allows that count only there. Denies and asks count
+    /// everywhere, so that they have no place in such a table.
     fn area(&mut self, area: RuleArea, name: &str, value: &Spanned<DeValue<'_>>) {
         let Some(mut table) = TableReader::of(value, &self.lines) else {
             let line = self.lines.at(value.span().start);
@@ -305,6 +306,9 @@ impl RuleFileReader {
         entry.agent.clone_from(&draft.agent);
         entry.reason.clone_from(&draft.reason);
         entry.area = draft.area;
+        if entry.area == RuleArea::Sandbox && !entry.rule.pattern.is_about_commands() {
+            return Err("[sandbox] is for rules about commands: Bash, Read and Edit".to_owned());
+        }
         draft.examples.check(&entry)?;
         Ok(entry)
     }
@@ -357,7 +361,7 @@ const FILE_EXAMPLES_MAX: usize = 1_000;
 const WORDS_BYTES_MAX: usize = 1_024;
 
 const TOP_KEYS: &[&str] = &[
-    "allow", "ask", "deny", "rule", "folder", "worktree", "others",
+    "allow", "ask", "deny", "rule", "folder", "worktree", "sandbox", "others",
 ];
 const AREA_KEYS: &[&str] = &["allow"];
 const RULE_KEYS: &[&str] = &["allow", "ask", "deny", "reason", "agent", "examples"];

@@ -142,11 +142,18 @@ fn judge_part(
 }
 
 /// Why a rule that counts only in some place does not count for a part.
-fn leaves_area<'p>(entry: &RuleEntry, part: &'p RequestPart) -> Option<&'p str> {
+fn leaves_area<'p>(
+    entry: &RuleEntry,
+    assessment: &Assessment,
+    part: &'p RequestPart,
+) -> Option<&'p str> {
     match entry.area {
         RuleArea::Anywhere => None,
         RuleArea::Folder => part.leaves_folder.as_deref(),
         RuleArea::Worktree => part.leaves_worktree.as_deref(),
+        RuleArea::Sandbox if !part.in_command => Some("it is not part of a command"),
+        RuleArea::Sandbox => (!assessment.place.in_sandbox)
+            .then_some("the agent is not in a sandbox of level `full`"),
     }
 }
 
@@ -160,8 +167,8 @@ fn find_rule_elsewhere<'l>(
     let mut found = None;
     for layer in layers {
         layer.rules.for_candidates(assessment, part, |entry| {
-            if let Some(reason) = leaves_area(entry, part)
-                && allows(&entry.rule.pattern, assessment, part)
+            if let Some(reason) = leaves_area(entry, assessment, part)
+                && allows(entry, assessment, part)
                 && (layer.admits)(entry)
             {
                 found.get_or_insert((entry, reason.to_owned()));
@@ -176,6 +183,9 @@ fn covers_hazard(entry: &RuleEntry, hazard: &ArgumentHazard) -> bool {
     let RulePattern::Shell(shell) = &entry.rule.pattern else {
         return false;
     };
+    if is_any_confined(entry) {
+        return true;
+    }
     match (&shell.form, hazard.kind) {
         (ShellForm::Exact, _) | (ShellForm::Every, HazardKind::Unknown) => true,
         (ShellForm::Prefix | ShellForm::Wild(_), HazardKind::Unknown) => {
@@ -186,6 +196,14 @@ fn covers_hazard(entry: &RuleEntry, hazard: &ArgumentHazard) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a rule means every command in a sandbox, also one that runs others: the kernel holds all of
+/// them.
+fn is_any_confined(entry: &RuleEntry) -> bool {
+    let is_any =
+        matches!(&entry.rule.pattern, RulePattern::Shell(shell) if shell.form == ShellForm::Every);
+    is_any && entry.area == RuleArea::Sandbox
 }
 
 /// How many words of a command a rule names: of two allows the narrower one is told.
@@ -242,7 +260,7 @@ fn find_layer_rule<'l>(
         if !(layer.admits)(entry) {
             return;
         }
-        if leaves_area(entry, part).is_some() {
+        if leaves_area(entry, assessment, part).is_some() {
             return;
         }
         let said = LayerFinding {
@@ -317,15 +335,16 @@ fn matches(
     part: &RequestPart,
 ) -> Option<MatchCertainty> {
     if entry.effect == Effect::Allow {
-        allows(&entry.rule.pattern, assessment, part).then_some(MatchCertainty::Surely)
+        allows(entry, assessment, part).then_some(MatchCertainty::Surely)
     } else {
         covers(&entry.rule.pattern, assessment, part)
     }
 }
 
-fn allows(pattern: &RulePattern, assessment: &Assessment, part: &RequestPart) -> bool {
+fn allows(entry: &RuleEntry, assessment: &Assessment, part: &RequestPart) -> bool {
     let place = &assessment.place;
-    match (pattern, &part.body) {
+    match (&entry.rule.pattern, &part.body) {
+        (RulePattern::Shell(_), PartBody::Command { .. }) if is_any_confined(entry) => true,
         (RulePattern::Shell(shell), PartBody::Command { allow, .. }) => allow.iter().any(|form| {
             let named = match (&shell.form, form.named) {
                 (ShellForm::Exact, _) => true,

@@ -97,6 +97,18 @@ pub(crate) enum RulePattern {
     AnyMcp(TextGlob),
 }
 
+impl RulePattern {
+    /// Whether it can cover a command, or a file that a command's redirection names.
+    pub(crate) fn is_about_commands(&self) -> bool {
+        match self {
+            Self::Shell(_) | Self::Read(_) => true,
+            // `Write(…)` and the like mean one tool, and that is none that runs commands.
+            Self::Edit(_, tool) => tool.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 impl Rule {
     /// Reads a rule. The effect matters: an allow must name more than a deny.
     pub fn parse(effect: Effect, text: &str) -> Result<Self, RuleError> {

@@ -296,6 +296,7 @@ mod tests {
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: false,
+            in_sandbox: false,
         }
     }
 

@@ -19,7 +19,7 @@ pub struct ToolRequest {
     pub place: RequestPlace,
 }
 
-/// Where a request would run: absolute paths. An empty one is not known.
+/// Where a request would run. Paths are absolute; an empty one is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestPlace {
     /// The working directory.
@@ -30,6 +30,8 @@ pub struct RequestPlace {
     pub home: String,
     /// Whether file names that differ only by case are the same.
     pub ignores_case: bool,
+    /// Whether the commands of its agent run in a sandbox of level `full`.
+    pub in_sandbox: bool,
 }
 
 /// What a request would do.
@@ -442,6 +444,7 @@ mod tests {
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: false,
+            in_sandbox: false,
         }
     }
 

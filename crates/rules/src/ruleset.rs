@@ -87,6 +87,9 @@ pub enum RuleArea {
     /// For files inside the folder that the agent works in, if that is a git worktree beside the
     /// repository's main one.
     Worktree,
+    /// For commands, and the files that their redirections name, of an agent in a sandbox of level
+    /// `full`.
+    Sandbox,
 }
 
 impl RuleEntry {

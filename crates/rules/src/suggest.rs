@@ -461,6 +461,7 @@ mod tests {
                 project: "/p".into(),
                 home: "/h".into(),
                 ignores_case: false,
+                in_sandbox: false,
             },
         };
         let found = suggest(&request, &NoFacts, &Floor::default(), &[]);

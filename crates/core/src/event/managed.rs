@@ -90,6 +90,17 @@ pub struct AgentSandbox {
     pub terminals: TerminalBackend,
 }
 
+impl AgentSandbox {
+    /// Whether whatever the agent runs, and has run for it, is held by everything that a sandbox has.
+    pub fn confines_commands(&self) -> bool {
+        let has_own_commands = match self.terminals {
+            TerminalBackend::Host | TerminalBackend::None => true,
+            TerminalBackend::Editor => false,
+        };
+        self.level == SandboxLevel::Full && has_own_commands
+    }
+}
+
 /// What runs the commands that an agent asks its client for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -108,9 +108,9 @@ fn asks(call: &str, title: &str, kind: &str, input: &Value) -> Value {
     json!({ "ask": { "tool": { "call": call, "title": title, "kind": kind, "input": input } } })
 }
 
-/// Plays two reads, `ls`, `git diff`, one edit and one test run in a worktree; gives the asks that
-/// waited for a person, in their order.
-fn play(day: FirstDay) -> Vec<String> {
+/// Plays two reads, `ls`, `git diff`, one edit and one test run in a worktree, in a sandbox; gives the
+/// asks that waited for a person, in their order.
+fn play(day: FirstDay, sandbox: &str) -> Vec<String> {
     let tree = day.repo().with_file_name("repo.worktrees").join("ann");
     let file = |name: &str| json!({ "file_path": tree.join(name) });
     let edit = json!({ "file_path": tree.join("a.txt"), "old_string": "one", "new_string": "two" });
@@ -123,13 +123,13 @@ fn play(day: FirstDay) -> Vec<String> {
         asks("c5", "Edit", "edit", &edit),
         asks("c6", "cargo test", "execute", &run("cargo test")),
     ]);
-    let (repo, state) = (day.repo(), day.folder.path().display().to_string());
+    let repo = day.repo();
     let FirstDay { home, folder } = day;
     let host = Host::start_in(home, &[]);
     let (line, prompt) = (format!("'{PROGRAM}' demo agent"), script(&steps));
     let spawned = command(host.home())
         .args(["spawn", "--command", &line, "--name", "ann", "--worktree"])
-        .args(["--env", &format!("SCRIPTED_AGENT_STATE={state}"), &prompt])
+        .args(["--sandbox", sandbox, &prompt])
         .current_dir(repo)
         .output()
         .unwrap();
@@ -140,8 +140,12 @@ fn play(day: FirstDay) -> Vec<String> {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     };
     let mut asked = Vec::new();
-    while asked.last().is_none_or(|last| last != "cargo test") {
-        let ask = poll("an ask", || cli(&["inbox"])["approvals"].get(0).cloned());
+    let next = || {
+        let ask = cli(&["inbox"])["approvals"].get(0).cloned();
+        let is_idle = || cli(&["ls"])["agents"][0]["state"] == "idle";
+        ask.map(Some).or_else(|| is_idle().then_some(None))
+    };
+    while let Some(ask) = poll("an ask, or the end of the turn", next) {
         let input = &ask["input"];
         let what = input["command"].as_str().or(ask["tool"].as_str());
         asked.push(what.unwrap().to_owned());
@@ -154,15 +158,29 @@ fn play(day: FirstDay) -> Vec<String> {
 #[test]
 fn the_starter_rules_leave_one_ask_of_six() {
     let all = ["Read", "Read", "ls", "git diff", "Edit", "cargo test"];
-    assert_eq!(play(FirstDay::new()), all);
+    assert_eq!(play(FirstDay::new(), "open"), all);
     let day = FirstDay::new();
     let (code, said) = day.text(&["rules", "init", "--starter", "edit", "--yes"]);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(play(day), ["cargo test"]);
+    assert_eq!(play(day, "open"), ["cargo test"]);
     let day = FirstDay::new();
     let (code, said) = day.text(&["rules", "init", "--starter", "read", "--yes"]);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(play(day), ["Edit", "cargo test"]);
+    assert_eq!(play(day, "open"), ["Edit", "cargo test"]);
+}
+
+#[test]
+fn the_starter_rules_leave_no_ask_of_six_in_a_sandbox() {
+    // The sandbox alone answers nothing.
+    let all = ["Read", "Read", "ls", "git diff", "Edit", "cargo test"];
+    assert_eq!(play(FirstDay::new(), "work"), all);
+    let init = ["rules", "init", "--starter", "sandbox", "--yes"];
+    for (sandbox, asked) in [("work", &[][..]), ("open", &["cargo test"])] {
+        let day = FirstDay::new();
+        let (code, said) = day.text(&init);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(play(day, sandbox), asked, "{sandbox}");
+    }
 }
 
 #[test]
@@ -212,7 +230,7 @@ fn the_rules_of_other_tools_are_imported_if_wanted() {
     std::fs::create_dir(&claude).unwrap();
     let settings = json!({ "permissions": { "allow": ["Bash(npm run lint)"] } });
     std::fs::write(claude.join("settings.json"), settings.to_string()).unwrap();
-    let (code, said) = day.typed(&["rules", "init"], "3\ny\ny\n");
+    let (code, said) = day.typed(&["rules", "init"], "4\ny\ny\n");
     assert_eq!(code, Some(0), "{said}");
     assert!(
         said.contains("Also import the rules that claude has here?"),

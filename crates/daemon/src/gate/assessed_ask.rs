@@ -76,6 +76,8 @@ pub(crate) struct AskFacts {
     pub(crate) project: Option<String>,
     /// Whether it is about one of the host's own tools, asked by an agent that was given them.
     pub(crate) own_tool: bool,
+    /// Whether its agent's commands run in a sandbox of level `full`.
+    pub(crate) in_sandbox: bool,
     /// The ancestors of its agent, each with the folder it works in.
     pub(crate) ancestors: Vec<(AgentId, String)>,
 }
@@ -98,7 +100,10 @@ impl AssessedAsk {
             .flatten()
             .find(|path| path.starts_with('/'));
         let rules = rulebook.rules_for(cwd);
-        let place = rules.place.clone();
+        let place = RequestPlace {
+            in_sandbox: facts.in_sandbox,
+            ..rules.place.clone()
+        };
         let request = if facts.own_tool {
             ToolRequest::from_call(&facts.tool, place)
         } else {
@@ -214,6 +219,7 @@ impl AncestorAssessment {
             // rules, project and home, are the ancestor's.
             let place = RequestPlace {
                 cwd: request.place.cwd.clone(),
+                in_sandbox: request.place.in_sandbox,
                 ..rules.place.clone()
             };
             let request = ToolRequest {

@@ -261,6 +261,7 @@ impl RuleCache {
             project: root.unwrap_or_else(|| cwd.to_owned()),
             home: self.config.home.to_string_lossy().into_owned(),
             ignores_case: cfg!(target_os = "macos"),
+            in_sandbox: false,
         }
     }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use countersign_core::event::AgentSandbox;
 use countersign_core::limits::RECOVERY_MS;
 use countersign_core::{ApprovalId, Ask, AskRequest, Checkpoint, Input, Rejection, is_own_tool};
 use tokio::sync::oneshot;
@@ -125,6 +126,9 @@ impl Service {
             cwd: request.cwd.clone(),
             project: project.and_then(|agent| directory.project_of(agent)),
             own_tool: self.is_about_own_tool(request),
+            // Others may ask in an agent's name, for what runs outside its sandbox.
+            in_sandbox: request.managed.is_some()
+                && agent.is_some_and(|agent| directory.is_confined(agent)),
             ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
         }
     }
@@ -143,6 +147,11 @@ impl Service {
             cwd: ask.cwd.clone(),
             project: project.and_then(|agent| directory.project_of(agent)),
             own_tool: alone && ask.tool.as_deref().is_some_and(is_own_tool),
+            in_sandbox: ask.request.is_some()
+                && ask
+                    .sandbox
+                    .as_ref()
+                    .is_some_and(AgentSandbox::confines_commands),
             ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
         }
     }

@@ -211,6 +211,7 @@ fn assess_decided(rulebook: &Rulebook, approval: &Approval) -> Option<DecidedAsk
         cwd: ask.cwd.clone(),
         project: None,
         own_tool: false,
+        in_sandbox: false,
         ancestors: Vec::new(),
     };
     let input = ask.input.as_ref().map_or("", |input| input.text());

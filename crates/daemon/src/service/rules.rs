@@ -217,6 +217,15 @@ impl Service {
     ) -> ServiceResult<RuleCheck> {
         caller.refuse_agents()?;
         let facts = self.check_facts(&check);
+        self.judge_facts(facts, check.agent).await
+    }
+
+    /// What the rules say of something that an agent would ask, and which rules would allow it.
+    async fn judge_facts(
+        &self,
+        facts: AskFacts,
+        agent: Option<AgentId>,
+    ) -> ServiceResult<RuleCheck> {
         let Some(assessed) = self.assess(facts).await else {
             return Err(rules_unreadable());
         };
@@ -224,7 +233,7 @@ impl Service {
         let now = self.now();
         let (verdict, basis) = self
             .read(move |view| {
-                let agent = check.agent.as_ref();
+                let agent = agent.as_ref();
                 let judged = view.gate.judge(view.state, &assessed, agent, now);
                 let asking = AskerScope {
                     agent,
@@ -257,6 +266,7 @@ impl Service {
             cwd: check.cwd.clone(),
             project: agent.and_then(|agent| directory.project_of(agent)),
             own_tool: false,
+            in_sandbox: agent.is_some_and(|agent| directory.is_confined(agent)),
             ancestors: agent.map_or_else(Vec::new, |agent| directory.ancestor_folders(agent)),
         }
     }
@@ -282,16 +292,12 @@ impl Service {
     ) -> ServiceResult<Vec<SuggestedRule>> {
         caller.refuse_agents()?;
         let found = self.load_approval(caller, approval).await?;
-        let Some(tool) = found.ask.tool.clone() else {
+        if found.ask.tool.is_none() {
             return Ok(Vec::new());
-        };
-        let check = CheckRequest {
-            tool,
-            input: found.ask.input.clone(),
-            cwd: found.ask.cwd.clone(),
-            agent: found.ask.agent.clone(),
-        };
-        Ok(self.check_rules(caller, check).await?.candidates)
+        }
+        let facts = self.open_ask_facts(&found.ask);
+        let check = self.judge_facts(facts, found.ask.agent.clone()).await?;
+        Ok(check.candidates)
     }
 
     /// What stands for the project that an ask would run in, if it is in one.

@@ -109,5 +109,6 @@ fn place() -> RequestPlace {
         project: "/project".into(),
         home: "/home".into(),
         ignores_case: false,
+        in_sandbox: false,
     }
 }

@@ -52,7 +52,7 @@ fn an_empty_file_has_no_rules() {
 fn a_misspelt_key_is_a_problem_with_its_line() {
     assert_eq!(
         read("allow = []\ndney = [\"Bash(rm:*)\"]\n"),
-        Err("rules.toml:2: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, others".into())
+        Err("rules.toml:2: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, sandbox, others".into())
     );
     assert_eq!(
         read("[[rule]]\ndeny = \"Bash(rm:*)\"\nreson = \"no\"\n"),
@@ -98,6 +98,25 @@ fn a_rule_cannot_say_two_things() {
         read("[[rule]]\nallow = \"Bash(ls)\"\ndeny = \"Bash(rm)\"\n"),
         Err("rules.toml:1: a rule needs one of `allow`, `ask` and `deny`".into())
     );
+}
+
+#[test]
+fn a_sandbox_is_no_place_for_rules_about_other_tools() {
+    let text = "[sandbox]\nallow = [\"Bash\", \"mcp__github__get_issue\", \"Write(./x)\"]\n";
+    let file = parse_file(text, "rules.toml", FileKind::User).unwrap();
+    let rules: Vec<_> = file
+        .entries
+        .iter()
+        .map(|entry| (entry.area, entry.rule.text()))
+        .collect();
+    assert_eq!(rules, [(RuleArea::Sandbox, "Bash")]);
+    let expected = ["Write(./x)", "mcp__github__get_issue"].map(|rule| {
+        format!(
+            "`{rule}` does not count: [sandbox] is for rules about commands: Bash, Read and Edit"
+        )
+    });
+    let warnings = file.warnings.iter().map(|warning| warning.message.clone());
+    assert_eq!(warnings.collect::<Vec<_>>(), expected);
 }
 
 #[test]

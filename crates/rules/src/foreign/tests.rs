@@ -81,6 +81,7 @@ fn assessed(command: &str) -> Assessment {
             project: "/p".into(),
             home: "/h".into(),
             ignores_case: false,
+            in_sandbox: false,
         },
     };
     assess(&request, &NoFacts)

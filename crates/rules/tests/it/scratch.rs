@@ -258,6 +258,7 @@ impl ScratchTree {
                 project,
                 home: self.home.display().to_string(),
                 ignores_case: false,
+                in_sandbox: false,
             },
         };
         let layer = LayerView {

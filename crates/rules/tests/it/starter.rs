@@ -61,6 +61,16 @@ impl Disk {
     }
 
     fn judge(&self, set: StarterSet, tool: &str, action: ToolAction) -> Verdict {
+        self.judge_in(false, set, tool, action)
+    }
+
+    fn judge_in(
+        &self,
+        in_sandbox: bool,
+        set: StarterSet,
+        tool: &str,
+        action: ToolAction,
+    ) -> Verdict {
         let request = ToolRequest {
             tool: tool.into(),
             action,
@@ -69,6 +79,7 @@ impl Disk {
                 project: "/home/dev/work".into(),
                 home: "/home/dev".into(),
                 ignores_case: false,
+                in_sandbox,
             },
         };
         let rules = rules(set);
@@ -334,6 +345,48 @@ fn edits_are_allowed_in_a_worktree_alone() {
 }
 
 #[test]
+fn any_command_is_allowed_in_a_sandbox_alone() {
+    let disk = Disk::new();
+    let shell = |command: &str| {
+        let command = command.to_owned();
+        ToolAction::Shell { command }
+    };
+    let effects = |command| {
+        let judged = [true, false].map(|in_sandbox| {
+            disk.judge_in(in_sandbox, StarterSet::Sandbox, "Bash", shell(command))
+        });
+        judged.map(|verdict| verdict.effect)
+    };
+    for command in [
+        "cargo test",
+        "make && ./run.sh --all",
+        "rm -r build",
+        "python3 -c 'print(1)'",
+        "echo x > ../notes.txt",
+        "sed -i s/a/b/ src/main.rs",
+    ] {
+        assert_eq!(effects(command), [Effect::Allow, Effect::Ask], "{command}");
+    }
+    // What people asked to be asked about, what is not understood and what the floor holds still ask.
+    for command in ["cat .env", "eval \"$WORDS\"", "echo x > .git/config"] {
+        assert_eq!(effects(command), [Effect::Ask; 2], "{command}");
+    }
+    let outside = |tool, action| {
+        disk.judge_in(true, StarterSet::Sandbox, tool, action)
+            .effect
+    };
+    // The host does these, and it is in no sandbox.
+    assert_eq!(outside("Edit", edit("../notes.txt")), Effect::Ask);
+    assert_eq!(outside("Read", read("../notes.txt")), Effect::Ask);
+    let called = disk.judge_in(false, StarterSet::Sandbox, "Bash", shell("cargo test"));
+    let reason = called.parts[0].reason.as_deref();
+    assert_eq!(
+        reason,
+        Some("the agent is not in a sandbox of level `full`")
+    );
+}
+
+#[test]
 fn a_rule_can_be_suggested_for_what_is_outside() {
     let disk = Disk::new();
     let request = ToolRequest {
@@ -346,6 +399,7 @@ fn a_rule_can_be_suggested_for_what_is_outside() {
             project: "/home/dev/work".into(),
             home: "/home/dev".into(),
             ignores_case: false,
+            in_sandbox: false,
         },
     };
     let rules = rules(StarterSet::Read);
@@ -495,6 +549,10 @@ fn the_corpus_has_no_wrong_allow_with_the_starter_rules() {
     let mut known = [&READS_IN_FOLDER[..], &WRITES_IN_WORKTREE].concat();
     let mut allowed = wrong_allows(StarterSet::Edit);
     known.sort_unstable();
+    allowed.sort_unstable();
+    assert_eq!(allowed, known);
+    // Its rules for commands count in a sandbox alone.
+    let mut allowed = wrong_allows(StarterSet::Sandbox);
     allowed.sort_unstable();
     assert_eq!(allowed, known);
 }

@@ -38,6 +38,7 @@ pub(crate) fn place() -> RequestPlace {
         project: "/home/dev/proj".into(),
         home: "/home/dev".into(),
         ignores_case: false,
+        in_sandbox: false,
     }
 }
 

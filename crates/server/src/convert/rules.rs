@@ -128,6 +128,7 @@ fn file_rule(listed: &ListedRule) -> FileRule {
             RuleArea::Anywhere => None,
             RuleArea::Folder => Some(HostRuleArea::Folder),
             RuleArea::Worktree => Some(HostRuleArea::Worktree),
+            RuleArea::Sandbox => Some(HostRuleArea::Sandbox),
         },
         counts: listed.counts,
         rule: rule(&listed.rule),

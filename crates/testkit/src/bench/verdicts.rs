@@ -72,6 +72,7 @@ fn verdict(command: &str, rules: &RuleSet) -> Effect {
             project: "/home/dev/proj".to_owned(),
             home: "/home/dev".to_owned(),
             ignores_case: false,
+            in_sandbox: false,
         },
     };
     let layer = LayerView {

@@ -29,7 +29,8 @@ use crate::{output, rule_files};
 The set `read` allows agents to read and search inside the folder they work in, and to run commands that
 can only read there, such as ls, grep and git diff. The set `edit` also allows edits, if that folder is a
 git worktree of the agent's own (`spawn --worktree`). Commands that run code of the repository, such as
-tests and builds, are in neither.
+tests and builds, are in neither. The set `sandbox` also allows every command of agents that run in a
+sandbox of level `full`, which is the default where the machine has it (see `countersign doctor`).
 
 What will be written is shown first. A rules.toml that has rules keeps them; only what it lacks is added
 at its end. --import adds the rules that other tools have on this machine, as `rules import` shows them.")]
@@ -51,6 +52,8 @@ enum StarterArg {
     Read,
     /// The same, and edit in a worktree of the agent's own
     Edit,
+    /// The same, and every command of agents in a sandbox of level `full`
+    Sandbox,
     /// No starter rules
     None,
 }
@@ -60,6 +63,7 @@ impl StarterArg {
         match self {
             Self::Read => Some(StarterSet::Read),
             Self::Edit => Some(StarterSet::Edit),
+            Self::Sandbox => Some(StarterSet::Sandbox),
             Self::None => None,
         }
     }
@@ -74,7 +78,7 @@ pub(super) async fn init(common: &CommonArgs, args: InitArgs) -> Result<CliExit,
         None if can_ask => choose_starter()?.unwrap_or(StarterArg::None),
         None => {
             return Err(CliError::usage("not a terminal: name the rules")
-                .with_hint("choose with --starter read, --starter edit or --starter none"));
+                .with_hint("choose with --starter read, edit, sandbox or none"));
         }
     };
     let imported = imported_rules(&paths, args.import, can_ask)?;
@@ -156,19 +160,22 @@ fn has_rules(file: &Path) -> bool {
 /// Nothing if the input ended.
 fn choose_starter() -> Result<Option<StarterArg>, CliError> {
     output::print_message(
-        "  1  read   agents read and search inside the folder they work in; commands that can only\n\
-         \x20           read there (ls, grep, git diff) run without asking\n\
-         \x20 2  edit   the same, and they edit files in a git worktree of their own\n\
-         \x20 3  none   everything asks\n",
+        "  1  read     agents read and search inside the folder they work in; commands that can only\n\
+         \x20             read there (ls, grep, git diff) run without asking\n\
+         \x20 2  edit     the same, and they edit files in a git worktree of their own\n\
+         \x20 3  sandbox  the same, and agents in a sandbox of level `full` run any command; writes to\n\
+         \x20             files outside it and new connections ask\n\
+         \x20 4  none     everything asks\n",
     );
     loop {
-        output::print_message("Which rules? [1/2/3, default 3]");
+        output::print_message("Which rules? [1/2/3/4, default 4]");
         let line = args::read_line()?;
         let starter = match line.trim() {
             "1" | "read" => StarterArg::Read,
             "2" | "edit" => StarterArg::Edit,
             "" if line.is_empty() => return Ok(None),
-            "3" | "none" | "" => StarterArg::None,
+            "3" | "sandbox" => StarterArg::Sandbox,
+            "4" | "none" | "" => StarterArg::None,
             _ => continue,
         };
         return Ok(Some(starter));

@@ -74,6 +74,7 @@ fn extend(
     for (area, table) in [
         (RuleArea::Folder, "folder"),
         (RuleArea::Worktree, "worktree"),
+        (RuleArea::Sandbox, "sandbox"),
     ] {
         let rules = missing.iter().filter(|entry| entry.area == area);
         let rules: Vec<String> = rules.map(quote_rule).collect();

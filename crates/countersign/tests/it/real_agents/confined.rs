@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
+use countersign_rules::StarterSet;
 use countersign_testkit::real::RealAgent;
 use serde_json::{Value, json};
 
@@ -91,13 +92,73 @@ async fn waits_at_the_door(mut stage: Stage) {
     stage.end(&actor).await;
 }
 
+/// Commands of a day's work. Without rules a person is asked about each of them.
+const WORK: [&str; 6] = [
+    "mkdir -p src && touch src/made",
+    "seq 1 10 > numbers",
+    "sh -c 'sort -r numbers > sorted'",
+    "cp sorted src/made",
+    "chmod +x src/made",
+    "rm numbers sorted",
+];
+
+/// Has an agent do that work; gives how often a person was asked.
+async fn count_asks(mut stage: Stage) -> usize {
+    let steps: Vec<Value> = WORK.iter().map(|line| json!({ "shell": line })).collect();
+    let actor = stage.spawn("ann", &told::script(&json!(steps)));
+    let mut count = 0;
+    loop {
+        let fits = |event: &Value| {
+            event["agent_id"] == actor.id
+                && (event["kind"] == "approval.requested" || event["kind"] == "turn.ended")
+        };
+        let event = stage.event(fits).await;
+        if event["kind"] == "turn.ended" {
+            break;
+        }
+        if stage.approval(&event["payload"]).await["state"] == "pending" {
+            count += 1;
+            stage.approve(&event["payload"]).await;
+        }
+    }
+    let made = std::fs::read_to_string(actor.work.join("src/made")).unwrap();
+    assert_eq!(made.lines().count(), 10);
+    stage.end(&actor).await;
+    count
+}
+
+/// With the starter rules for sandboxes, which are the same outside of one.
+async fn asks_less_in_a_sandbox(kind: RealAgent) {
+    let rules = StarterSet::Sandbox.toml();
+    let Some(stage) = Stage::set_confined_with(kind, rules).await else {
+        return;
+    };
+    let confined = count_asks(stage).await;
+    let open = Stage::set_with(kind, rules).await.unwrap();
+    let open = count_asks(open).await;
+    assert_eq!(confined, 0, "{open} outside");
+    // Some agents ask less often than others on their own.
+    assert!((4..=WORK.len()).contains(&open), "{open}");
+}
+
 macro_rules! confined {
     ($($name:ident, $agent:ident;)+) => {
         $(
-            #[tokio::test]
-            async fn $name() {
-                if let Some(stage) = Stage::set_confined(RealAgent::$agent).await {
-                    waits_at_the_door(stage).await;
+            mod $name {
+                use countersign_testkit::real::RealAgent;
+
+                use super::Stage;
+
+                #[tokio::test]
+                async fn waits_at_the_door() {
+                    if let Some(stage) = Stage::set_confined(RealAgent::$agent).await {
+                        super::waits_at_the_door(stage).await;
+                    }
+                }
+
+                #[tokio::test]
+                async fn asks_less_in_a_sandbox() {
+                    super::asks_less_in_a_sandbox(RealAgent::$agent).await;
                 }
             }
         )+

@@ -67,7 +67,12 @@ impl Stage {
 
     /// In the sandbox that agents get by default.
     pub(super) async fn set_confined(kind: RealAgent) -> Option<Self> {
-        Self::set_in(kind, "", &[DEFAULT_SANDBOX]).await
+        Self::set_confined_with(kind, "").await
+    }
+
+    /// In the sandbox that agents get by default, with these rules of the user.
+    pub(super) async fn set_confined_with(kind: RealAgent, rules: &str) -> Option<Self> {
+        Self::set_in(kind, rules, &[DEFAULT_SANDBOX]).await
     }
 
     async fn set_in(

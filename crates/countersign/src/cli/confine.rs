@@ -16,7 +16,12 @@ pub(crate) fn confine(stage: Result<ConfineStage, ConfineError>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let reason = countersign_core::error_chain(&error);
-            output::print_message(format_args!("the sandbox could not be entered: {reason}"));
+            match error {
+                ConfineError::Stopped(_) => output::print_message(reason),
+                _ => output::print_message(format_args!(
+                    "the sandbox could not be entered: {reason}"
+                )),
+            }
             ExitCode::from(NOT_RUN)
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::IntoRawFd as _;
 
 use super::{EscapeCase, case, stopped};
 use crate::system_calls::{KernelCall, call_kernel};
@@ -120,5 +121,8 @@ fn type_into_terminal() -> io::Result<()> {
     // It becomes the terminal of this process, if this process leads a session.
     let _ = rustix::process::setsid();
     let terminal = OpenOptions::new().read(true).write(true).open(name)?;
+    // Left open until the process ends: closing it hangs up the terminal, and the signal of that would
+    // end the attempt before it says what came of it.
+    let _ = pair.into_raw_fd();
     crate::system_calls::type_byte(&terminal)
 }

@@ -30,7 +30,7 @@ const TEXT_CHARS_MAX: usize = 300;
 /// The target of access lines: `COUNTERSIGN_LOG=info,requests=debug` logs every request.
 const REQUESTS: &str = "requests";
 
-/// A request that takes longer than this is logged although it succeeded.
+/// A request that takes longer than this is logged although it succeeded, unless it waits for somebody.
 const SLOW_REQUEST_MS: u64 = 1_000;
 
 /// The outcome of a request that ended before its response, as when its connection was closed.
@@ -48,9 +48,8 @@ struct LoggedRequest {
     id: String,
     span: Span,
     began: Instant,
-    /// Whether the request only carries others that have lines of their own, as `/mcp` does. It may
-    /// then take as long as they do.
-    is_carrier: bool,
+    /// Whether it may take as long as a person or an agent does, so that its time says nothing.
+    waits: bool,
     findings: Mutex<RequestFindings>,
 }
 
@@ -68,16 +67,16 @@ struct RequestFindings {
 
 impl RequestLog {
     /// Begins a request. `method` is the method of the wire, or the HTTP method and its route.
-    pub(crate) fn begin(method: &str) -> Self {
-        Self::with_id(new_request_id(), method, false)
+    pub(crate) fn begin(method: &str, waits: bool) -> Self {
+        Self::with_id(new_request_id(), method, waits)
     }
 
     /// A request that came inside of this one, as a tool call does in MCP. It has the same id.
     pub(crate) fn begin_inner(&self, method: &str) -> Self {
-        Self::with_id(self.0.id.clone(), method, false)
+        Self::with_id(self.0.id.clone(), method, true)
     }
 
-    fn with_id(id: String, method: &str, is_carrier: bool) -> Self {
+    fn with_id(id: String, method: &str, waits: bool) -> Self {
         // Recorded as strings, which the formatter escapes: callers choose methods and ids, and
         // could forge a line with a newline.
         let method = truncate(method);
@@ -93,7 +92,7 @@ impl RequestLog {
             id,
             span,
             began: Instant::now(),
-            is_carrier,
+            waits,
             findings: Mutex::default(),
         }))
     }
@@ -190,7 +189,9 @@ pub(crate) async fn log_request(mut request: Request, next: Next) -> Response {
     // The route and not the path, which may contain a login ticket or the code of a notification.
     let path = route.map_or_else(|| request.uri().path(), MatchedPath::as_str);
     let method = format!("{} {path}", request.method());
-    let log = RequestLog::with_id(new_request_id(), &method, path == "/mcp");
+    let query = request.uri().query().unwrap_or_default();
+    let waits = path == "/mcp" || query.split('&').any(|part| part.starts_with("wait="));
+    let log = RequestLog::with_id(new_request_id(), &method, waits);
     request.extensions_mut().insert(log.clone());
     let id = HeaderValue::from_str(&log.0.id);
     let serving = async move {
@@ -215,10 +216,7 @@ struct AccessLine {
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let LoggedRequest {
-            span,
-            began,
-            is_carrier,
-            ..
+            span, began, waits, ..
         } = &*self.request.0;
         let _inside = span.enter();
         let findings = self.request.findings();
@@ -237,10 +235,7 @@ impl Drop for AccessLine {
             (None, Some(status)) if status.as_u16() >= 400 => {
                 tracing::info!(target: REQUESTS, outcome = status.as_str(), ms, "access");
             }
-            (None, _) if *is_carrier => {
-                tracing::debug!(target: REQUESTS, outcome = "ok", ms, "access");
-            }
-            (None, _) if ms >= SLOW_REQUEST_MS || findings.is_ask_refused => {
+            (None, _) if findings.is_ask_refused || (ms >= SLOW_REQUEST_MS && !*waits) => {
                 tracing::info!(target: REQUESTS, outcome = "ok", ms, ask, "access");
             }
             (None, _) => tracing::debug!(target: REQUESTS, outcome = "ok", ms, ask, "access"),

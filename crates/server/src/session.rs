@@ -166,10 +166,11 @@ impl WebSocketSession {
         let Some(frame) = RequestFrame::parse(text) else {
             let message = "parse error: not a JSON-RPC request";
             let error = ApiError::new(ErrorCode::Parse, Reason::InvalidParams, message);
-            let log = RequestLog::begin("(not a request)");
+            let log = RequestLog::begin("(not a request)", false);
             return self.refuse(log, "null", error).await;
         };
-        let log = RequestLog::begin(&frame.method_name);
+        let waits = frame.method.is_some_and(MethodName::waits);
+        let log = RequestLog::begin(&frame.method_name, waits);
         match frame.method {
             Some(MethodName::Authenticate) => {
                 let call = frame.call(MethodName::Authenticate, false);

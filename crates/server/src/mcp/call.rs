@@ -62,7 +62,7 @@ pub(super) fn request_log(context: &RequestContext<RoleServer>, tool: &str) -> R
     let parts = context.extensions.get::<Parts>();
     match parts.and_then(|parts| parts.extensions.get::<RequestLog>()) {
         Some(outer) => outer.begin_inner(&method),
-        None => RequestLog::begin(&method),
+        None => RequestLog::begin(&method, true),
     }
 }
 

@@ -86,6 +86,18 @@ async fn an_ask_that_was_refused_is_found_by_its_id() {
 }
 
 #[tokio::test]
+async fn a_request_that_waits_for_somebody_is_not_slow() {
+    let host = Host::start();
+    let mut wire = Wire::subscriber(&host).await;
+    let params = json!({ "action": "deploy", "system_level": true });
+    let asked = wire.ok("host.request_approval", params).await;
+    let params = json!({ "approval_id": asked["id"], "timeout_ms": 1_050 });
+    wire.ok("host.wait_approval", params).await;
+    let line = find_line(&host, &["host.wait_approval"]);
+    assert!(line.starts_with("DEBUG"), "{line}");
+}
+
+#[tokio::test]
 async fn a_frame_is_logged_with_its_method_and_cannot_forge_a_line() {
     let host = Host::start();
     let mut wire = Wire::operator(&host).await;

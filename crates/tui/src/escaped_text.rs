@@ -72,6 +72,14 @@ impl EscapedText {
         pieces.map(Self).collect()
     }
 
+    /// Broken between words where that is possible: for what is only read, and nothing is decided about.
+    pub fn wrapped_at_words(&self, width: usize) -> Vec<Self> {
+        let lines = self.0.split('\n');
+        let lines = lines.flat_map(|line| crate::fit::wrap_words(line, width.max(1)));
+        let pieces = lines.flat_map(|line| crate::fit::wrap(&line, width.max(1)));
+        pieces.map(Self).collect()
+    }
+
     /// Both, one after the other.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {

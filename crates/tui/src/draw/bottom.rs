@@ -63,7 +63,10 @@ fn notice_lines(model: &Model, width: u16) -> Vec<TextLine> {
         return Vec::new();
     };
     let inner = usize::from(width).saturating_sub(2);
-    let lines = notice.wrapped(inner).into_iter().take(NOTICE_LINES_MAX);
+    let lines = notice
+        .wrapped_at_words(inner)
+        .into_iter()
+        .take(NOTICE_LINES_MAX);
     lines
         .map(|line| TextLine(vec![(" ".into(), Role::Text), (line, Role::Strong)]))
         .collect()

@@ -72,9 +72,13 @@ pub(super) fn look_up(model: &mut Model, typed: TypedKey) -> Vec<Effect> {
     match model.keymap.lookup(model.focused_kind(), &model.typed) {
         KeyLookup::Prefix => Vec::new(),
         KeyLookup::Unknown => {
-            model.typed.clear();
+            let keys = std::mem::take(&mut model.typed);
             // Somebody types: a first act that waits must not be completed by one of the letters.
             model.ask.guard.step(&GuardEvent::OtherKey, typed.at);
+            let decides = model.keymap.lookup(PanelKind::Ask, &keys) != KeyLookup::Unknown;
+            if decides && model.focused_kind() == PanelKind::Inbox {
+                return say(model, "this key works in the ask: Enter opens it");
+            }
             Vec::new()
         }
         KeyLookup::Found(action) => {

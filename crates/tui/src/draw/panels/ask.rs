@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use crate::canvas::{Canvas, TextLine};
 use crate::decision_guard::{PROMPT_MS, SETTLE_MS};
 use crate::draw::{AskExtent, DrawReport};
+use crate::escaped_text::EscapedText;
 use crate::model::{AskLayout, Model, PendingAllow, RuleExpiry, RuleForm};
 use crate::proposal::{Proposal, is_proposal, proposal_picture};
 use crate::render::approvals::{self, FieldDetail};
@@ -283,8 +284,12 @@ fn form_lines(model: &Model, form: &RuleForm, width: usize) -> Vec<TextLine> {
         };
         lines.extend(TextLine::shown(text, role).wrapped(width, LABEL, model.glyphs.continued));
     }
-    let help = "  Tab next row  Space change  y saves exactly this and allows  n goes back";
-    lines.extend(TextLine::shown(help, Role::Dim).wrapped(width, LABEL, model.glyphs.continued));
+    let help = "Tab next row  Space change  y saves exactly this and allows  n goes back";
+    let help = EscapedText::from(help).wrapped_at_words(width.saturating_sub(2));
+    lines.extend(
+        help.iter()
+            .map(|line| TextLine::shown(format!("  {line}"), Role::Dim)),
+    );
     lines.push(TextLine::default());
     lines
 }

@@ -11,6 +11,7 @@ mod orchestration;
 mod questions;
 mod record;
 mod rules;
+mod searched_text;
 mod text_bytes;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub use rules::{
     AgentBypassChanged, Effect, Grant, GrantCreated, GrantEnd, GrantRemoved, GrantScope, GrantUse,
     PartKind, RuleRef, RulesTrusted, Verdict, VerdictPart,
 };
+pub use searched_text::SearchedKind;
 
 macro_rules! is_public {
     (public) => {

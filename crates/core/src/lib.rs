@@ -27,6 +27,7 @@ mod rejection;
 mod snapshot;
 mod state;
 mod text;
+mod text_search;
 mod tool_input;
 mod unique_keys;
 mod visible;
@@ -68,5 +69,6 @@ pub use state::State;
 pub use text::{
     error_causes, error_chain, truncate_text, truncate_to_tail, truncate_with_ellipsis,
 };
+pub use text_search::{ExcerptPiece, TextWord, WordQuery, excerpt, split_words};
 pub use tool_input::{COMMAND_FIELDS, DIRECTORY_FIELDS, PATH_FIELDS, find_subject};
 pub use visible::{TextLayout, hidden_count, visible};

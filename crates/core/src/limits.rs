@@ -823,3 +823,21 @@ pub const NETWORK_HEAD_MS: u64 = 10_000;
 
 /// How long looking up a name or dialling an address may take.
 pub const NETWORK_DIAL_MS: u64 = 10_000;
+
+/// What may be looked for in transcripts, in bytes: a sentence.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 512;
+
+/// Hits on one page of a search.
+pub const SEARCH_HITS_MAX: usize = 200;
+
+/// Characters of the text around a hit.
+pub const SEARCH_EXCERPT_CHARS: usize = 200;
+
+/// Characters by which words are told apart; encoded bytes are longer, and nobody looks for them whole.
+pub const SEARCH_WORD_CHARS_MAX: usize = 64;
+
+/// Text of transcripts that the index takes in at once: some milliseconds.
+pub const SEARCH_INDEX_STEP_BYTES: usize = 64 * 1024;
+
+/// Text that waits to be indexed before an append that also answers asks takes a part of it in.
+pub const SEARCH_INDEX_LAG_BYTES_MAX: usize = 4 * 1024 * 1024;

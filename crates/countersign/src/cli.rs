@@ -32,6 +32,7 @@ pub(crate) mod runner;
 mod runners;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod search;
 mod service;
 pub(crate) mod shutdown;
 mod spawn;
@@ -164,6 +165,8 @@ pub(crate) enum CliCommand {
     Configure(steer::ConfigureArgs),
     /// Print the transcript of an agent
     Logs(logs::LogsArgs),
+    /// Search the transcripts of all agents for words
+    Search(search::SearchArgs),
     /// List the terminals of an agent, or follow the output of one
     Terminal(terminal::TerminalArgs),
     /// Show what an agent changed in its worktree
@@ -309,7 +312,7 @@ impl Cli {
 const COMMAND_GROUPS: [(&str, &str); 6] = [
     (
         "Run agents",
-        "agents spawn ls send queue interrupt wait logs terminal diff kill resume fork rename configure archive unarchive worktree",
+        "agents spawn ls send queue interrupt wait logs search terminal diff kill resume fork rename configure archive unarchive worktree",
     ),
     ("Decide", "tui inbox show approve deny answer watch stop"),
     ("Rules", "rules bypass ceiling"),
@@ -394,6 +397,7 @@ impl Cli {
             CliCommand::Rename(args) => steer::rename(common, args).await,
             CliCommand::Configure(args) => steer::configure(common, args).await,
             CliCommand::Logs(args) => Box::pin(logs::logs(common, args)).await,
+            CliCommand::Search(args) => search::search(common, args).await,
             CliCommand::Terminal(args) => terminal::terminal(common, args).await,
             CliCommand::Diff(args) => worktree::diff(common, args).await,
             CliCommand::Worktree(command) => worktree::worktree(common, command).await,

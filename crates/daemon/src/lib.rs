@@ -49,8 +49,8 @@ pub use countersign_notify::{
 pub use countersign_rules::{RuleArea, SuggestedRule, explain};
 pub use countersign_sandbox::SandboxSupport;
 pub use countersign_store::{
-    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
-    StoreError,
+    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, SearchHit,
+    SearchPage, StatusFilter, StoreError,
 };
 pub use crash::{
     AGENT_CRASH_POINTS, CRASH_POINTS, NOTIFY_CRASH_POINTS, PARENT_MESSAGE_CRASH_POINTS,
@@ -75,8 +75,8 @@ pub use service::{
     AgentGoal, BacktestContradiction, BacktestReport, CatalogEntry, CgroupAgent, CheckRequest,
     EditorCallRange, EditorPresence, FolderLook, GrantAdded, HostOverview, HostSettings,
     NotifyOverview, OpenError, OwnTerminalRequest, RuleCheck, RuleProposal, RulesOverview,
-    RunnerSettings, Service, SpawnRequest, SupervisorExit, TokenIdentity, TranscriptPage,
-    TranscriptRange, open, start,
+    RunnerSettings, SearchRequest, Service, SpawnRequest, SupervisorExit, TokenIdentity,
+    TranscriptPage, TranscriptRange, open, start,
 };
 pub use subscription::{EventFilter, Subscription};
 pub use supervisor::HostCounters;

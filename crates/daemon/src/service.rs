@@ -57,6 +57,7 @@ mod questions;
 mod record;
 mod replay;
 mod rules;
+mod search;
 mod settings;
 mod terminals;
 mod worktrees;
@@ -70,6 +71,7 @@ pub use notify::NotifyOverview;
 pub use own_terminals::OwnTerminalRequest;
 pub use replay::{BacktestContradiction, BacktestReport, RuleProposal};
 pub use rules::{CheckRequest, GrantAdded, RuleCheck, RulesOverview};
+pub use search::SearchRequest;
 pub use settings::{HostSettings, RunnerSettings};
 pub use worktrees::CatalogEntry;
 

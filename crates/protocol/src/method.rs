@@ -23,12 +23,12 @@ use crate::{
     QueuedMessageRow, ReadFileQuery, RedactParams, RegisterAgentParams, RegisterDeviceParams,
     RemoveRuleParams, RemoveWorktreeQuery, RemovedWorktree, RenameBody, RequestApprovalParams,
     RescueRecordParams, RescueResult, ResizeTerminalParams, ResolutionBody, RuleSuggestions,
-    RulesParams, RulesResult, SavedFile, ShutdownParams, SpawnAgentParams, StatusBody,
-    StopAllResult, SubscribeParams, SuggestRulesParams, TerminalOutputParams, TerminalOutputResult,
-    TerminalRow, TokenParams, TokenRow, TranscriptQuery, TranscriptResult, TrustRulesParams,
-    UntrustedFileRow, UpdateDeviceParams, WaitAgentsParams, WaitAgentsResult, WaitApprovalParams,
-    WaitQuestionParams, WithdrawMessageParams, WithdrawnMessage, WriteFileBody,
-    WriteTerminalParams, WrittenTerminal,
+    RulesParams, RulesResult, SavedFile, SearchParams, SearchResult, ShutdownParams,
+    SpawnAgentParams, StatusBody, StopAllResult, SubscribeParams, SuggestRulesParams,
+    TerminalOutputParams, TerminalOutputResult, TerminalRow, TokenParams, TokenRow,
+    TranscriptQuery, TranscriptResult, TrustRulesParams, UntrustedFileRow, UpdateDeviceParams,
+    WaitAgentsParams, WaitAgentsResult, WaitApprovalParams, WaitQuestionParams,
+    WithdrawMessageParams, WithdrawnMessage, WriteFileBody, WriteTerminalParams, WrittenTerminal,
 };
 
 /// A method of the wire.
@@ -168,6 +168,7 @@ methods! {
     ConfigureAgent = "host.configure_agent": AgentTarget<ConfigureBody> => HostAgent;
     WaitAgents = "host.wait_agents": WaitAgentsParams => WaitAgentsResult, waits;
     Transcript = "host.transcript": AgentTarget<TranscriptQuery> => TranscriptResult;
+    Search = "host.search": SearchParams => SearchResult;
     AgentChanges = "host.agent_diff": AgentTarget<DiffQuery> => AgentDiff;
     Terminals = "host.terminals": AgentParams => Vec<TerminalRow>;
     // It waits for output, if its caller wants that.

@@ -103,6 +103,22 @@ wire_enums! {
         Never = "never",
     }
 
+    /// What a text is in which a search found something.
+    SearchHitKind {
+        /// A message to the agent.
+        User = "user",
+        /// Text of the agent.
+        Assistant = "assistant",
+        /// What the agent thought.
+        Thinking = "thinking",
+        /// What a tool is used for.
+        ToolUse = "tool_use",
+        /// What the agent plans.
+        Plan = "plan",
+        /// A message of the host, or of the agent about itself.
+        Notice = "notice",
+    }
+
     /// How an answer came in.
     HostDoor {
         /// The host's page in a browser.

@@ -6,6 +6,7 @@ mod ask_view;
 mod diff;
 pub(crate) mod managed;
 pub(crate) mod rules;
+mod search;
 mod terminals;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use countersign_core::{
 };
 use countersign_daemon::{
     BacktestReport, CatalogEntry, FeedEntry, GrantAdded, MergeOutcome, OwnTerminalStatus,
-    RuleCheck, RulesOverview, Service, StopCounts, TerminalSummary, TranscriptPage,
+    RuleCheck, RulesOverview, SearchPage, Service, StopCounts, TerminalSummary, TranscriptPage,
     UntrustedRuleFile, WorktreeOutcome,
 };
 use countersign_protocol as wire;
@@ -163,6 +164,7 @@ into_wire_with_names! {
     GrantState => wire::GrantRow: rules::grant;
     Question => HostQuestion: question;
     RulesOverview => wire::RulesResult: rules::overview;
+    SearchPage => wire::SearchResult: search::page;
     SubscriberSnapshot => wire::HostSnapshot: snapshot;
     WireAsk => HostApproval: approvals::wire_ask;
 }

@@ -19,6 +19,7 @@ pub(crate) mod parent;
 pub(crate) mod questions;
 mod remember;
 pub(crate) mod rules;
+pub(crate) mod search;
 pub(crate) mod terminals;
 pub(crate) mod tokens;
 

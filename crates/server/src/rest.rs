@@ -12,6 +12,7 @@ mod managed;
 mod own_terminals;
 mod questions;
 mod rules;
+mod search;
 mod terminals;
 mod tokens;
 
@@ -73,6 +74,7 @@ pub(crate) fn router() -> (axum::Router<Arc<ServerState>>, utoipa::openapi::Open
         .merge(tokens::router())
         .merge(rules::router())
         .merge(managed::router())
+        .merge(search::router())
         .merge(terminals::router())
         .merge(agent_files::router())
         .merge(own_terminals::router())

@@ -13,7 +13,7 @@ use crate::auth::CallerConnection;
 use crate::convert::{AgentNames, IntoWire};
 use crate::ops::{
     agent_files, agents, approvals, devices, editors, events, hook, managed, notify, own_terminals,
-    parent, questions, rules, terminals, tokens,
+    parent, questions, rules, search, terminals, tokens,
 };
 use crate::strict;
 
@@ -113,6 +113,7 @@ async fn dispatch(
         ConfigureAgent(params) => managed::configure(service, &caller, params.agent_id, params.body),
         WaitAgents(params) => managed::wait(service, &caller, params),
         Transcript(params) => managed::transcript(service, &caller, params.agent_id, params.body),
+        Search(params) => search::search(service, &caller, params),
         AgentChanges(params) => managed::diff(service, &caller, params.agent_id, params.body),
         Terminals(params) => terminals::list(service, &caller, &params.agent_id),
         TerminalOutput(params) => terminals::read(service, &caller, params.into()),

@@ -7,6 +7,8 @@ use countersign_core::{
     Question, QuestionId, Seq, Snapshot, Timestamp,
 };
 
+use crate::search::{SearchPage, SearchQuery};
+
 /// The one writer of a log.
 ///
 /// Implementors guarantee: `append` commits entries and changes in one transaction and returns
@@ -95,6 +97,9 @@ pub trait EventHistory: Send + Sync {
 
     /// Questions, newest first.
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError>;
+
+    /// Entries of transcripts in which all words of a query are, newest first. Erased ones are left out.
+    fn search(&self, query: &SearchQuery) -> Result<SearchPage, StoreError>;
 }
 
 /// Which events. Bounds are exclusive.

@@ -9,6 +9,7 @@ mod chain;
 mod contract;
 mod failure;
 pub mod memory;
+mod search;
 mod sqlite;
 
 pub use audit::{AuditProblem, AuditReport, ExportedEvent, export, verify};
@@ -16,4 +17,5 @@ pub use contract::{
     ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, RescuedRecord, StatusFilter,
     StoreError,
 };
+pub use search::{SearchHit, SearchPage, SearchQuery};
 pub use sqlite::{SqliteHistory, SqliteLog, check_database, open};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use countersign_core::event::{AnswerDelivery, Device, ProcessKey};
+use countersign_core::event::{AnswerDelivery, Device, ProcessKey, TranscriptEntry};
 use countersign_core::limits::RECENT_ENDED_KEPT;
 use countersign_core::{
     AccessToken, Agent, AgentId, Approval, ApprovalId, Ask, Checkpoint, CommitChanges,
@@ -12,8 +12,10 @@ use countersign_core::{
 };
 
 use crate::failure::AppendRefusal;
+use crate::search::SearchCollector;
 use crate::{
-    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, StatusFilter, StoreError,
+    ApprovalQuery, EventHistory, EventLog, EventQuery, QuestionQuery, SearchPage, SearchQuery,
+    StatusFilter, StoreError,
 };
 
 /// An empty log and its readers.
@@ -480,6 +482,27 @@ impl EventHistory for MemoryHistory {
                 && tables.is_whole_question(question)
         });
         Ok(wanted.take(query.limit).cloned().collect())
+    }
+
+    fn search(&self, query: &SearchQuery) -> Result<SearchPage, StoreError> {
+        let tables = self.tables();
+        let before = query.before.unwrap_or(Seq(u64::MAX));
+        let mut collector = SearchCollector::new(query);
+        for committed in tables.events.range(..before).rev().map(|(_, event)| event) {
+            let Event::TranscriptAdded(part) = &committed.event else {
+                continue;
+            };
+            // The size of the payload is not known here, only that of the entries.
+            let bytes = part.entries.iter().map(TranscriptEntry::weight).sum();
+            if collector.wants(&part.agent)
+                && collector
+                    .take(committed.seq, committed.at, part, bytes)
+                    .is_break()
+            {
+                break;
+            }
+        }
+        Ok(collector.finish())
     }
 }
 

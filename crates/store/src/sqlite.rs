@@ -23,6 +23,7 @@ mod record_files;
 mod recover;
 mod rescue;
 mod rows;
+mod search_index;
 mod string_index;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,7 @@ fn begin(
     };
     let stream = meta(&conn, "stream")?;
     let page_bytes: u32 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let unindexed = search_index::Unindexed::begin(&conn, tip.seq)?;
     let changed_at = files.check()?;
     let log_copy = LogCopy::open(files.log_path(), page_bytes as usize)?;
     let mut log = SqliteLog {
@@ -96,6 +98,7 @@ fn begin(
         tip,
         strings,
         models,
+        unindexed,
         files,
         log_copy,
         unconfirmed: None,
@@ -124,6 +127,7 @@ pub struct SqliteLog {
     tip: ChainTip,
     strings: InternedStrings,
     models: Arc<SharedModels>,
+    unindexed: search_index::Unindexed,
     files: Arc<RecordFiles>,
     log_copy: LogCopy,
     /// The tip after an append that was committed and could not be confirmed. Nothing is appended or
@@ -360,6 +364,10 @@ impl SqliteLog {
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "could not roll back");
+        }
+        // The next append sets it again if it needs it.
+        if let Err(error) = self.conn.execute_batch("PRAGMA secure_delete = OFF") {
+            tracing::debug!(%error, "appends go on overwriting what they delete");
         }
     }
 }

@@ -92,6 +92,7 @@ pub enum Action {
     CloseOwnTerminal,
     CycleShow,
     CycleRows,
+    Search,
     TryRule,
     AddRule,
     RemoveRule,

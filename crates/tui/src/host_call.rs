@@ -47,6 +47,14 @@ pub enum ReplyTag {
     TranscriptBefore {
         agent: String,
     },
+    /// The part that somebody goes to, with those before it.
+    TranscriptAround {
+        agent: String,
+    },
+    /// What follows a part that somebody went to.
+    TranscriptAfter {
+        agent: String,
+    },
     /// Something was done with an agent; `done` says it in words.
     AgentChanged {
         done: String,
@@ -77,6 +85,10 @@ pub enum ReplyTag {
     /// One was closed, or has another size.
     TerminalChanged,
     FeedPage,
+    SearchPage {
+        text: String,
+        before: Option<u64>,
+    },
     Rules,
     RulesChecked {
         command: String,

@@ -30,11 +30,12 @@ pub enum PanelKind {
     Tail,
     Notes,
     OwnTerminal,
+    Search,
 }
 
 impl PanelKind {
     /// All of them, by their names in files.
-    pub const ALL: [(&'static str, Self); 18] = [
+    pub const ALL: [(&'static str, Self); 19] = [
         ("inbox", Self::Inbox),
         ("ask", Self::Ask),
         ("agents", Self::Agents),
@@ -53,6 +54,7 @@ impl PanelKind {
         ("tail", Self::Tail),
         ("notes", Self::Notes),
         ("terminal", Self::OwnTerminal),
+        ("search", Self::Search),
     ];
 
     pub fn name(self) -> &'static str {

@@ -44,4 +44,5 @@ mod test_screen;
 pub mod text_box;
 pub mod theme;
 pub mod transcript;
+pub mod transcript_search;
 pub mod update;

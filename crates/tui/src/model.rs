@@ -27,6 +27,7 @@ use crate::own_terminals::OwnTerminals;
 use crate::review::Review;
 use crate::theme::{Theme, ThemeColors};
 use crate::transcript::{Transcript, TranscriptEnd};
+use crate::transcript_search::{TranscriptGoal, TranscriptSearch};
 
 pub use ask::{AskLayout, AskScreen, PendingAllow, RuleExpiry, RuleForm, RuleOffer};
 pub use host::{HostLink, HostState};
@@ -93,6 +94,9 @@ pub struct Model {
     pub files: FilePanels,
     pub own_terminals: OwnTerminals,
     pub feed: Feed,
+    pub search: TranscriptSearch,
+    /// A place in a transcript that is gone to once it is read and on the screen.
+    pub transcript_goal: Option<TranscriptGoal>,
     pub rules: Option<RulesResult>,
     /// What was tried against the rules, and what they said.
     pub tried: Option<(String, HostVerdict)>,
@@ -145,6 +149,8 @@ impl Model {
             files: FilePanels::default(),
             own_terminals: OwnTerminals::default(),
             feed: Feed::default(),
+            search: TranscriptSearch::default(),
+            transcript_goal: None,
             rules: None,
             tried: None,
             viewers: Vec::new(),
@@ -302,6 +308,12 @@ impl Model {
                     .agent_id
                     .clone();
                 self.host.agents.get(&agent?)
+            }
+            PanelKind::Search => {
+                let cursor = self.view(&panel.id).cursor;
+                let rows = self.search_rows();
+                let last = rows.len().checked_sub(1)?;
+                self.host.agents.get(&rows.get(cursor.min(last))?.agent_id)
             }
             PanelKind::Rules
             | PanelKind::Usage

@@ -218,6 +218,7 @@ fn may_be_proposed(kind: PanelKind) -> bool {
             | PanelKind::History
             | PanelKind::Rules
             | PanelKind::Diff
+            | PanelKind::Search
             | PanelKind::Usage
             | PanelKind::Terminals
     )

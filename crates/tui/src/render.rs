@@ -12,5 +12,6 @@ pub mod markdown;
 pub mod notes;
 pub mod questions;
 pub mod rules;
+pub mod search_hits;
 pub mod transcript;
 pub mod viewers;

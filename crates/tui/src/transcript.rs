@@ -13,6 +13,7 @@ use crate::canvas::TextLine;
 use crate::escaped_text::EscapedText;
 use crate::render::transcript::marked_texts;
 use crate::theme::Role;
+use crate::transcript_search::TranscriptGoal;
 
 /// Parts that are kept of one agent; older ones are read again when somebody scrolls there.
 const PARTS_MAX: usize = 4_000;
@@ -55,10 +56,77 @@ pub struct Transcript {
     first: Option<u64>,
     /// The `after` of the next page, once a page was read.
     next: Option<u64>,
+    /// Whether there are newer parts that were not asked for: somebody went to an older one.
+    is_window: bool,
     cache: RefCell<LineCache>,
 }
 
 impl Transcript {
+    /// A page far from the end, to read on from there.
+    pub fn window(page: TranscriptResult) -> Self {
+        let mut window = Self {
+            is_window: true,
+            ..Self::default()
+        };
+        window.append_to_window(page);
+        window
+    }
+
+    pub fn is_window(&self) -> bool {
+        self.is_window
+    }
+
+    /// Takes in the page that follows a window. With the newest part it is no window any more.
+    pub fn append_to_window(&mut self, page: TranscriptResult) {
+        self.is_window = page.more;
+        self.append_page(page);
+    }
+
+    pub fn contains(&self, sequence: u64) -> bool {
+        self.index_of(sequence).is_some()
+    }
+
+    /// The end of a view that has a text of an entry in its middle. Nothing if the part is not known.
+    pub fn end_showing(
+        &self,
+        goal: &TranscriptGoal,
+        format: LineFormat,
+        height: usize,
+    ) -> Option<TranscriptEnd> {
+        let part = &self.parts[self.index_of(goal.sequence)?];
+        let earlier = part.entries.iter().take(goal.entry);
+        let above: usize = earlier.map(|entry| entry_lines(entry, format).len()).sum();
+        let entry = part.entries.get(goal.entry);
+        let lines = entry.map_or_else(Vec::new, |entry| entry_lines(entry, format));
+        // The text may be folded, or broken into two lines: then the entry begins in the middle.
+        let hit = lines
+            .iter()
+            .position(|line| line.text().contains(&goal.text));
+        let wanted = above + hit.unwrap_or(0) + height / 2;
+        let last = self.part_lines(part, format).len().saturating_sub(1);
+        let line = wanted.min(last);
+        let end = TranscriptEnd::At {
+            sequence: goal.sequence,
+            line,
+        };
+        let below = isize::try_from(wanted - line).unwrap_or(isize::MAX);
+        Some(self.moved_end(end, below, format, height))
+    }
+
+    /// Whether a view ends with the newest part of a window, so that more is to be read.
+    pub fn reaches_window_end(&self, end: TranscriptEnd, format: LineFormat) -> bool {
+        self.is_window && end == self.bottom(format)
+    }
+
+    /// The end of a view of what is newest.
+    fn bottom(&self, format: LineFormat) -> TranscriptEnd {
+        let position = self.end_position(TranscriptEnd::Newest, format);
+        match position.filter(|_| self.is_window) {
+            Some((index, line)) => self.end_at(index, line),
+            None => TranscriptEnd::Newest,
+        }
+    }
+
     /// Whether the end was read.
     pub fn is_loaded(&self) -> bool {
         self.next.is_some()
@@ -145,7 +213,7 @@ impl Transcript {
         height: usize,
     ) -> TranscriptEnd {
         let Some((mut index, mut line)) = self.end_position(end, format) else {
-            return TranscriptEnd::Newest;
+            return self.bottom(format);
         };
         for _ in 0..steps.unsigned_abs() {
             let moved = if steps < 0 {
@@ -155,7 +223,7 @@ impl Transcript {
             };
             match moved {
                 Some(position) => (index, line) = position,
-                None if steps > 0 => return TranscriptEnd::Newest,
+                None if steps > 0 => return self.bottom(format),
                 None => break,
             }
         }
@@ -165,13 +233,13 @@ impl Transcript {
             .len();
         while above < height {
             let Some(position) = self.line_after(index, line, format) else {
-                return TranscriptEnd::Newest;
+                return self.bottom(format);
             };
             (index, line) = position;
             above += 1;
         }
         if self.line_after(index, line, format).is_none() {
-            return TranscriptEnd::Newest;
+            return self.bottom(format);
         }
         self.end_at(index, line)
     }
@@ -211,7 +279,7 @@ impl Transcript {
                 sequence: part.sequence,
                 line: self.part_lines(part, format).len().saturating_sub(1),
             },
-            None if forward => TranscriptEnd::Newest,
+            None if forward => self.bottom(format),
             None => end,
         }
     }

@@ -18,6 +18,7 @@ mod own_terminals;
 mod palette;
 mod replies;
 mod rules;
+mod search;
 mod settings;
 mod terminals;
 mod transcripts;

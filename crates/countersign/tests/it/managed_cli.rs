@@ -471,3 +471,45 @@ fn children_of(folder: &Path) -> Vec<PathBuf> {
     };
     processes.map(|entry| entry.path()).filter(plays).collect()
 }
+
+#[test]
+fn transcripts_are_searched_by_words() {
+    let desk = Desk::new();
+    let steps = json!([{ "say": "The parser drops\u{1b}[2J it." }]);
+    assert_eq!(desk.spawn(&["--name", "ann", "--wait"], &steps).0, Some(0));
+    let (code, shown) = desk.text(&["search", "drops", "PARS"]);
+    assert_eq!(code, Some(0));
+    let texts: Vec<&str> = shown.lines().skip(1).collect();
+    // What the agent said, and the message that told it so.
+    assert_eq!(texts.len(), 2, "{shown}");
+    assert!(
+        texts[0].ends_with("ann    | The parser drops\\u{1b}[2J it."),
+        "{shown}"
+    );
+    assert!(texts[1].contains("  > "), "{shown}");
+    let found = desk.json(&["search", "parser", "--agent", "ann", "--limit", "1"]);
+    let hit = &found["hits"][0];
+    assert_eq!(
+        (&hit["kind"], &hit["agent_name"], &hit["excerpt"]),
+        (
+            &json!("assistant"),
+            &json!("ann"),
+            &json!([
+                { "text": "The " },
+                { "hit": true, "text": "parser" },
+                { "text": " drops\u{1b}[2J it." },
+            ])
+        )
+    );
+    assert_eq!(found["next"], hit["sequence"]);
+    assert_eq!(
+        desk.text(&["search", "lexer"]),
+        (Some(0), "nothing was found\n".into())
+    );
+    assert_eq!(
+        desk.text(&["search", "parser", "--agent", "nobody"]).0,
+        Some(11)
+    );
+    // Nothing in it is a word.
+    assert_eq!(desk.text(&["search", "\" *"]).0, Some(2));
+}

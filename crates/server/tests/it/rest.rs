@@ -415,6 +415,7 @@ async fn the_document_names_every_route_and_each_of_them_is_there() {
             "GET /api/v1/rules",
             "GET /api/v1/rules/suggestions",
             "GET /api/v1/rules/untrusted",
+            "GET /api/v1/search",
             "GET /api/v1/status",
             "GET /api/v1/terminals",
             "GET /api/v1/terminals/{id}/output",

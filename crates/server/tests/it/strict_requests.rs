@@ -213,6 +213,7 @@ async fn our_methods_refuse_what_they_do_not_know() {
         ("host.configure_agent", agent()),
         ("host.wait_agents", agent()),
         ("host.transcript", agent()),
+        ("host.search", json!({ "text": "x" })),
         ("host.agent_diff", agent()),
         ("host.files", agent()),
         ("host.file", with("path", json!("x"))),

@@ -6,6 +6,7 @@ use countersign_core::{CommitChanges, CommittedEvent, Seq};
 use rusqlite::{CachedStatement, Connection};
 
 use super::deferred_models::DeferredModels;
+use super::search_index::{self, Unindexed};
 use super::string_index::InternedStrings;
 use super::{ChainTip, SqliteLog, erase, recover, write_models};
 use crate::chain::{self, EventHeader, PayloadSalt};
@@ -19,8 +20,11 @@ impl SqliteLog {
         changes: &CommitChanges,
     ) -> Result<ChainTip, SqliteFailure> {
         check_order(self.tip.seq, entries)?;
-        if erase::is_needed(changes) {
-            // Overwrites erased bytes instead of only unlinking them. Too slow for every append.
+        let unindexed = self.unindexed.with(entries);
+        let indexes = unindexed.is_due(entries, changes);
+        if indexes || erase::is_needed(changes) {
+            // Overwrites erased bytes instead of only unlinking them. Too slow for every append. The index
+            // of words moves its pages about, and words that are erased later must not be left behind.
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
         let models = self.models.get();
@@ -38,8 +42,19 @@ impl SqliteLog {
             // after a crash.
             write_models::write_underivable(conn, changes)?;
         }
+        let unindexed = if indexes {
+            search_index::index_some(conn, tip.seq, unindexed)?
+        } else if erase::is_needed(changes) {
+            Unindexed::after_erasure()
+        } else {
+            unindexed
+        };
         conn.prepare_cached("COMMIT")?.execute([])?;
+        if indexes {
+            conn.execute_batch("PRAGMA secure_delete = OFF")?;
+        }
         // Only now: what was rolled back must not be seen.
+        self.unindexed = unindexed;
         drop(models);
         if writes_models {
             self.models.reset(tip.seq);

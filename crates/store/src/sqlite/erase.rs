@@ -7,6 +7,7 @@ use countersign_core::{CommitChanges, Seq};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rows::{self, to_sql_bound};
+use super::search_index;
 use super::string_index::segment_of;
 use crate::chain::ChainHash;
 use crate::failure::{AppendRefusal, SqliteFailure};
@@ -105,6 +106,8 @@ fn redact(conn: &Connection, seq: Seq, head: Seq) -> Result<(), SqliteFailure> {
     // Once more, because an approval that ends in this append was still open when `release_keys`
     // ran.
     release_key(conn, number)?;
+    // Before the payload goes, which says what words to take out.
+    search_index::remove(conn, number)?;
     conn.execute("DELETE FROM payloads WHERE seq = ?1", [number])?;
     Ok(())
 }
@@ -142,6 +145,7 @@ fn prune(conn: &Connection, before: Seq, head: Seq) -> Result<(), SqliteFailure>
         "DELETE FROM string_segments WHERE segment < ?1",
         [segment_of(before)],
     )?;
+    search_index::begin_again(conn, before)?;
     conn.execute(
         "INSERT OR REPLACE INTO meta VALUES ('pruned_seq', ?1 - 1), ('pruned_hash', ?2)",
         params![before, hash],

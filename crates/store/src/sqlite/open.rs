@@ -20,7 +20,10 @@ use crate::StoreError;
 use crate::failure::SqliteFailure;
 
 /// One file per released schema, oldest first, each with the version it leads to.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../../migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("../../migrations/0001.sql")),
+    (2, include_str!("../../migrations/0002.sql")),
+];
 
 /// The newest schema known here.
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;

@@ -13,9 +13,12 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params};
 
 use super::rows::{self, QUESTION, QuestionRow, from_sql_time, to_sql_bound};
 use super::string_index::{self, KindCodes, ScanDirection, SegmentFilter};
-use super::{SqliteHistory, load, read_approvals};
+use super::{SqliteHistory, load, read_approvals, search_index};
 use crate::failure::SqliteFailure;
-use crate::{ApprovalQuery, EventHistory, EventQuery, QuestionQuery, StatusFilter, StoreError};
+use crate::{
+    ApprovalQuery, EventHistory, EventQuery, QuestionQuery, SearchPage, SearchQuery, StatusFilter,
+    StoreError,
+};
 
 impl EventHistory for SqliteHistory {
     fn events(&self, query: &EventQuery) -> Result<Vec<CommittedEvent>, StoreError> {
@@ -78,6 +81,10 @@ impl EventHistory for SqliteHistory {
 
     fn questions(&self, query: &QuestionQuery) -> Result<Vec<Question>, StoreError> {
         self.read(|conn| questions(conn, query))
+    }
+
+    fn search(&self, query: &SearchQuery) -> Result<SearchPage, StoreError> {
+        self.read(|conn| search_index::search(conn, query))
     }
 }
 

@@ -18,6 +18,11 @@ use crate::fixture::{
     Script, ask, by, committed, ending, json, keyed, notified, opening, pruned, redacted,
 };
 
+pub(crate) use crate::search::{
+    a_page_of_long_parts_ends_early, all_words_are_found_in_old_and_new_parts,
+    erased_text_is_not_found, hits_are_paged, transcripts_are_searched_newest_first,
+};
+
 pub(crate) fn empty_log_loads_as_nothing(mut script: Script) {
     assert_eq!(script.log.load().unwrap(), Snapshot::default());
     assert_eq!(script.events(), []);

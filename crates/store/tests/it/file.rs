@@ -45,8 +45,16 @@ impl Host {
         conn.execute_batch(sql).unwrap();
     }
 
+    /// A number in the file, as another program reads it.
+    pub(crate) fn query(&self, sql: &str) -> u64 {
+        let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let conn = Connection::open_with_flags(&self.path, access).unwrap();
+        let number: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        number.cast_unsigned()
+    }
+
     /// What lies on the disk, without what `SQLite` makes to look at it.
-    fn bytes(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn bytes(&self) -> Vec<Vec<u8>> {
         let names = ["log.db", "log.db-wal"].map(|name| self.folder.path().join(name));
         let bytes = names.iter().map(|name| fs::read(name).unwrap_or_default());
         bytes.filter(|bytes| !bytes.is_empty()).collect()

@@ -8,6 +8,7 @@ mod file;
 mod fixture;
 mod lost_files;
 mod recovery;
+mod search;
 
 use countersign_store::memory::open_memory;
 use fixture::Script;
@@ -65,4 +66,9 @@ conformance! {
     pruned_history_is_gone,
     open_ask_is_not_pruned,
     bounds_beyond_the_log_are_harmless,
+    transcripts_are_searched_newest_first,
+    all_words_are_found_in_old_and_new_parts,
+    hits_are_paged,
+    a_page_of_long_parts_ends_early,
+    erased_text_is_not_found,
 }

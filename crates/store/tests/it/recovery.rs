@@ -12,11 +12,12 @@ use countersign_core::event::{
 use countersign_core::{AgentId, Approval, Event, Role, Seq, State, TokenId};
 use countersign_store::memory::{MemoryHistory, MemoryLog, open_memory};
 use countersign_store::{
-    ApprovalQuery, EventHistory, EventLog as _, SqliteHistory, SqliteLog, open,
+    ApprovalQuery, EventHistory, EventLog as _, SearchPage, SqliteHistory, SqliteLog, open,
 };
 use tempfile::TempDir;
 
 use crate::fixture::{ask, by, committed, ending, keyed, notified, opening};
+use crate::search;
 
 /// More events than the store defers, so that their changes are written more than once.
 const EVENTS: u64 = 2_600;
@@ -71,11 +72,31 @@ impl TwinLogs {
         let expected = self.twin.load().unwrap();
         assert_eq!(self.log.load().unwrap(), expected);
         let lists = lists(&*self.twin_history);
+        let found = searches(&*self.twin_history);
         assert_eq!(self::lists(&*self.history), lists);
+        assert_eq!(searches(&*self.history), found);
         let (_copy, mut restarted, history) = self.crash();
         assert_eq!(restarted.load().unwrap(), expected);
         assert_eq!(self::lists(&*history), lists);
+        assert_eq!(searches(&*history), found);
     }
+}
+
+/// What readers find in transcripts, page by page.
+fn searches(history: &dyn EventHistory) -> Vec<SearchPage> {
+    let mut pages = Vec::new();
+    for text in ["event", "thousand event 10", "event-1", "none"] {
+        let mut query = search::query(text);
+        loop {
+            let page = history.search(&query).unwrap();
+            query.before = page.next;
+            pages.push(page);
+            if query.before.is_none() {
+                break;
+            }
+        }
+    }
+    pages
 }
 
 /// What readers are given: lists of each kind, and single approvals.
@@ -114,6 +135,7 @@ fn next_event(state: &State) -> Event {
     let ended = |distance| state.recent_approvals().nth(distance).cloned();
     let asked = |ask| opening(seq, ask).0.event;
     match number % 8 {
+        1 if number.is_multiple_of(3) => said(number),
         1 => asked(ask(&format!("approval-{number}"), Some("a"))),
         0 if number.is_multiple_of(40) => asked(keyed(
             &format!("approval-{number}"),
@@ -135,6 +157,12 @@ fn next_event(state: &State) -> Event {
         7 => ended(20).map_or_else(|| notified(None, "few ended"), |ended| dismissed(&ended)),
         _ => other_event(number),
     }
+}
+
+/// Enough text for some of it to be indexed on the way.
+fn said(number: u64) -> Event {
+    let text = format!("event-{number} {}", "thousand words ".repeat(150));
+    search::part("a", 1, vec![search::said(&text)]).into()
 }
 
 fn other_event(number: u64) -> Event {

@@ -3,7 +3,7 @@
 use super::{Action, Command, CommandPlace, FileCommand};
 use crate::layout::PanelKind::{
     self, Agents, Ask, Chat, Command as CommandPanel, Diff, Editor, Feed, Files, History, Inbox,
-    Notes, OwnTerminal, Rules, Tail, Terminals, Transcript, Usage, Viewer,
+    Notes, OwnTerminal, Rules, Search, Tail, Terminals, Transcript, Usage, Viewer,
 };
 
 const ANYWHERE: CommandPlace = CommandPlace::Anywhere;
@@ -379,6 +379,7 @@ pub const COMMANDS: &[Command] = &[
             Feed,
             History,
             Rules,
+            Search,
             Usage,
             CommandPanel,
             Files,
@@ -436,7 +437,16 @@ pub const COMMANDS: &[Command] = &[
     row(
         "list.open",
         &["Enter"],
-        on(&[Inbox, Ask, Agents, Feed, History, Files, OwnTerminal]),
+        on(&[
+            Inbox,
+            Ask,
+            Agents,
+            Feed,
+            History,
+            Files,
+            OwnTerminal,
+            Search,
+        ]),
         Action::Open,
         "open",
     ),
@@ -594,6 +604,20 @@ pub const COMMANDS: &[Command] = &[
         ANYWHERE,
         Action::Go(History),
         "history: every agent there was",
+    ),
+    row(
+        "search",
+        &["g /"],
+        ANYWHERE,
+        Action::Search,
+        "search the transcripts of all agents for words",
+    ),
+    row(
+        "go.search",
+        &["g w"],
+        ANYWHERE,
+        Action::Go(Search),
+        "what was found in transcripts last",
     ),
     row(
         "go.rules",

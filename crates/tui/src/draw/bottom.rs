@@ -114,6 +114,7 @@ fn text_title(model: &Model, purpose: &TextPurpose) -> String {
         }
         TextPurpose::Filter { .. } => "filter".to_owned(),
         TextPurpose::Comment { .. } => "comment on this line".to_owned(),
+        TextPurpose::Search => "words to search for in all transcripts".to_owned(),
         TextPurpose::TryRule => "a command to try against the rules".to_owned(),
         TextPurpose::AddRule => "a rule such as Bash(cargo test:*)".to_owned(),
         TextPurpose::RunAgain { agent } => {
@@ -248,6 +249,7 @@ fn hinted_actions(kind: PanelKind) -> &'static [Action] {
             Action::RemoveRule,
             Action::Filter,
         ],
+        PanelKind::Search => &[Action::Open, Action::Search, Action::Reload],
         PanelKind::Usage | PanelKind::Command => &[Action::Reload],
         PanelKind::Terminals => &[Action::NextTerminal, Action::PreviousTerminal],
         PanelKind::Files => &[
@@ -307,6 +309,7 @@ fn short_word(action: Action) -> &'static str {
         Action::ForkAgent => "fork",
         Action::RunAgain => "run again",
         Action::TryRule => "try",
+        Action::Search => "search",
         Action::AddRule => "write a rule",
         Action::RemoveRule => "revoke",
         Action::File(FileCommand::Edit) => "edit",

@@ -11,6 +11,7 @@ mod inbox;
 mod own_terminal;
 mod readers;
 mod rules;
+mod search;
 mod terminals;
 mod text_area;
 mod transcript;
@@ -36,6 +37,7 @@ pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
         PanelKind::History => history::title(model, spec),
         PanelKind::Rules => rules::title(model),
         PanelKind::Diff => diff::title(model, spec),
+        PanelKind::Search => search::title(model),
         PanelKind::Usage => "Usage".to_owned(),
         PanelKind::Terminals => terminals::title(model, spec),
         PanelKind::Command => command::title(spec),
@@ -65,6 +67,7 @@ pub(super) fn draw(
         PanelKind::History => history::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Rules => rules::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Diff => diff::draw(model, spec, area, is_focused, canvas, report),
+        PanelKind::Search => search::draw(model, spec, area, is_focused, canvas, report),
         PanelKind::Usage => usage::draw(model, area, canvas),
         PanelKind::Terminals => terminals::draw(model, spec, area, canvas),
         PanelKind::Command => command::draw(model, spec, area, canvas),

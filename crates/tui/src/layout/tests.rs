@@ -92,7 +92,7 @@ fn a_mistake_is_named_by_its_path() {
         ),
         "tab 1, root.parts[0]: `inbux` is not a panel; there are inbox, ask, agents, transcript, chat, feed, \
          history, rules, diff, usage, terminals, command, files, viewer, editor, tail, notes, \
-         terminal"
+         terminal, search"
     );
     assert_eq!(
         wrong(

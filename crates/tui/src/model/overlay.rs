@@ -50,6 +50,8 @@ pub enum TextPurpose {
         agent: String,
         row: usize,
     },
+    /// Words to search for in transcripts.
+    Search,
     TryRule,
     AddRule,
     RunAgain {
@@ -78,6 +80,7 @@ impl TextPurpose {
             Self::Filter { panel } => format!("filter {panel}"),
             Self::Spawn { agent } => format!("spawn {agent}"),
             Self::Comment { agent, row } => format!("comment {agent} {row}"),
+            Self::Search => "search".to_owned(),
             Self::TryRule => "try".to_owned(),
             Self::AddRule => "rule".to_owned(),
             Self::RunAgain { agent } => format!("again {agent}"),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use countersign_protocol::{HostAgent, HostEvent};
+use countersign_protocol::{HostAgent, HostEvent, SearchHitRow};
 
 use super::Model;
 use crate::agent_list::project_of;
@@ -42,6 +42,16 @@ impl Model {
             agent.is_none_or(|agent| self.is_in_project(agent))
         });
         events
+    }
+
+    /// What a search found, as it is listed.
+    pub fn search_rows(&self) -> Vec<&SearchHitRow> {
+        let hits = self.search.hits().iter();
+        let listed = hits.filter(|hit| {
+            let agent = self.host.agents.get(&hit.agent_id);
+            agent.is_none_or(|agent| self.is_in_project(agent))
+        });
+        listed.collect()
     }
 
     /// Folders that panels can be narrowed to.

@@ -11,7 +11,7 @@ use crate::text_box::TextBox;
 use super::keys::TypedKey;
 use super::{
     agents, asks, chat, command_panels, diff, files, lists, overlays, own_terminals, rules, say,
-    terminals, transcripts,
+    search, terminals, transcripts,
 };
 
 /// The choice that narrows to no folder.
@@ -203,6 +203,7 @@ pub(super) fn perform(model: &mut Model, action: Action, typed: TypedKey) -> Vec
             };
             Vec::new()
         }
+        Action::Search => search::ask_text(model),
         Action::TryRule => overlays::open_text(model, TextPurpose::TryRule, ""),
         Action::AddRule => overlays::open_text(model, TextPurpose::AddRule, ""),
         Action::RemoveRule => rules::ask_to_remove(model),
@@ -423,6 +424,7 @@ fn reload(model: &mut Model) -> Vec<Effect> {
     match model.focused_kind() {
         PanelKind::Diff => diff::reload(model),
         PanelKind::Rules => rules::read(model),
+        PanelKind::Search => search::reload(model),
         PanelKind::Command => command_panels::run_again(model),
         PanelKind::Files | PanelKind::Viewer | PanelKind::Editor | PanelKind::Tail => {
             files::reload(model)

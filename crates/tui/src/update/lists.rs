@@ -8,7 +8,7 @@ use crate::model::Model;
 
 use super::{
     agents, answers, command_panels, commands, diff, feed, files, own_terminals, rules, say,
-    terminals, transcripts,
+    search, terminals, transcripts,
 };
 
 /// Lines that the wheel moves by.
@@ -64,6 +64,7 @@ fn move_panel(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect>
         | PanelKind::Tail
         | PanelKind::Notes => files::move_cursor(model, panel, steps),
         PanelKind::OwnTerminal => own_terminals::scroll(model, steps),
+        PanelKind::Search => search::move_cursor(model, panel, steps),
         PanelKind::Usage => Vec::new(),
     }
 }
@@ -119,6 +120,7 @@ pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
         }
         PanelKind::Agents | PanelKind::History => agents::open(model),
         PanelKind::Feed => feed::open_selected(model),
+        PanelKind::Search => search::open_selected(model),
         PanelKind::Files => files::open_selected(model),
         PanelKind::OwnTerminal => own_terminals::open(model),
         PanelKind::Transcript

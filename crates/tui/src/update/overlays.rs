@@ -10,7 +10,7 @@ use crate::text_box::{BoxOutcome, TextBox};
 
 use super::keys::TypedKey;
 use super::{
-    agents, answers, asks, chat, command_panels, commands, diff, files, palette, rules, say,
+    agents, answers, asks, chat, command_panels, commands, diff, files, palette, rules, say, search,
 };
 
 /// The longest bypass that the host takes.
@@ -155,6 +155,7 @@ fn submit(model: &mut Model, typed: TypedKey, purpose: TextPurpose, text: &str) 
             }
         },
         TextPurpose::Comment { agent, row } => diff::add_comment(model, &agent, row, trimmed),
+        TextPurpose::Search => search::begin(model, trimmed),
         TextPurpose::TryRule => rules::try_command(model, trimmed),
         TextPurpose::AddRule => rules::test_rule(trimmed),
         TextPurpose::RunAgain { agent } => chat::run_again(model, &agent, trimmed),

@@ -15,8 +15,9 @@ use crate::model::{
 };
 use crate::render::inbox_item::InboxItem;
 use crate::render::{approvals, escape};
+use crate::transcript::Transcript;
 
-use super::{files, lists, own_terminals, rules, say, terminals, transcripts};
+use super::{files, lists, own_terminals, rules, say, search, terminals, transcripts};
 
 type ReplyOutcome = Result<Vec<Effect>, CallFailure>;
 
@@ -72,6 +73,7 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
         | ReplyTag::TerminalTyped
         | ReplyTag::TerminalChanged) => take_own_terminals(model, &tag, result),
         ReplyTag::FeedPage => take_feed_page(model, result),
+        ReplyTag::SearchPage { text, before } => search::take_page(model, &text, before, result),
         ReplyTag::Rules => take_rules(model, result),
         ReplyTag::RulesChecked { command } => {
             parse_result::<method::CheckRules>(result).map(|checked| {
@@ -96,6 +98,8 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
         ReplyTag::TranscriptEnd { agent } => take_transcript_end(model, agent, result),
         ReplyTag::TranscriptNext { agent } => take_transcript_next(model, &agent, result),
         ReplyTag::TranscriptBefore { agent } => take_transcript_before(model, &agent, result),
+        ReplyTag::TranscriptAround { agent } => take_transcript_around(model, agent, result),
+        ReplyTag::TranscriptAfter { agent } => take_transcript_after(model, &agent, result),
     };
     outcome.unwrap_or_else(|failure| show_failure(model, &failure))
 }
@@ -247,7 +251,10 @@ fn take_transcript_end(model: &mut Model, agent: String, result: CallResult) -> 
     model.loading.remove(&format!("transcript {agent}"));
     let page = parse_result::<method::Transcript>(result)?;
     let transcript = model.transcripts.entry(agent).or_default();
-    transcript.append_page(page);
+    // Somebody went further up meanwhile: the end does not follow what is shown.
+    if !transcript.is_window() {
+        transcript.append_page(page);
+    }
     model.drop_old_transcripts();
     Ok(Vec::new())
 }
@@ -259,9 +266,13 @@ fn take_transcript_next(model: &mut Model, agent: &str, result: CallResult) -> R
     let page = parse_result::<method::Transcript>(result)?;
     // News came while the page was on its way, and the page may be older than they are.
     let has_more = page.more || is_wanted;
-    if let Some(transcript) = model.transcripts.get_mut(agent) {
-        transcript.append_page(page);
+    let Some(transcript) = model.transcripts.get_mut(agent) else {
+        return Ok(Vec::new());
+    };
+    if transcript.is_window() {
+        return Ok(Vec::new());
     }
+    transcript.append_page(page);
     if has_more {
         return Ok(transcripts::read_next(model, agent));
     }
@@ -273,6 +284,45 @@ fn take_transcript_before(model: &mut Model, agent: &str, result: CallResult) ->
     let page = parse_result::<method::Transcript>(result)?;
     if let Some(transcript) = model.transcripts.get_mut(agent) {
         transcript.prepend_page(page);
+    }
+    Ok(Vec::new())
+}
+
+/// Shows a part of the transcript instead of its end, if somebody still wants to see it.
+fn take_transcript_around(model: &mut Model, agent: String, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("around {agent}"));
+    let goal = model.transcript_goal.take_if(|goal| goal.agent == agent);
+    let page = parse_result::<method::Transcript>(result)?;
+    let Some(goal) = goal else {
+        return Ok(Vec::new());
+    };
+    let transcript = Transcript::window(page);
+    if !transcript.contains(goal.sequence) {
+        return Ok(say(
+            model,
+            "that part of the transcript is not there any more",
+        ));
+    }
+    model.transcripts.insert(agent, transcript);
+    model.transcript_goal = Some(goal);
+    model.drop_old_transcripts();
+    Ok(Vec::new())
+}
+
+fn take_transcript_after(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
+    model.loading.remove(&format!("after {agent}"));
+    let page = parse_result::<method::Transcript>(result)?;
+    let reached_end = !page.more;
+    let Some(transcript) = model.transcripts.get_mut(agent) else {
+        return Ok(Vec::new());
+    };
+    if !transcript.is_window() {
+        return Ok(Vec::new());
+    }
+    transcript.append_to_window(page);
+    if reached_end {
+        // What came while this page was on its way was not asked for.
+        return Ok(transcripts::read_next(model, agent));
     }
     Ok(Vec::new())
 }

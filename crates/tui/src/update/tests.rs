@@ -4,6 +4,7 @@ mod files;
 mod own_terminals;
 mod properties;
 mod safety;
+mod search;
 mod terminals;
 
 use countersign_protocol::{

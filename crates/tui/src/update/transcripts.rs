@@ -7,7 +7,7 @@ use crate::host_call::{CallLane, HostCall, ReplyTag};
 use crate::layout::{PanelKind, PanelSpec};
 use crate::message::Effect;
 use crate::model::Model;
-use crate::transcript::{LineFormat, TranscriptEnd};
+use crate::transcript::{LineFormat, Transcript, TranscriptEnd};
 
 /// Parts in one page.
 const PAGE_PARTS: u64 = 100;
@@ -27,7 +27,7 @@ pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
         .filter(|agent| agent.managed.is_some())
         .map(|agent| agent.id.clone())
         .collect();
-    let mut effects = Vec::new();
+    let mut effects = reach_goal(model);
     if let Some(first) = managed.first()
         && model.followed.as_ref() != Some(first)
     {
@@ -38,6 +38,7 @@ pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
     }
     for agent in managed {
         if !model.transcripts.contains_key(&agent)
+            && !model.loading.contains(&format!("around {agent}"))
             && model.loading.insert(format!("transcript {agent}"))
         {
             let query = TranscriptQuery {
@@ -54,6 +55,57 @@ pub(super) fn load_visible(model: &mut Model) -> Vec<Effect> {
     effects
 }
 
+/// Goes to the place that somebody wants to see, once the panel is drawn whose lines it is counted in.
+fn reach_goal(model: &mut Model) -> Vec<Effect> {
+    let Some(goal) = model.transcript_goal.clone() else {
+        return Vec::new();
+    };
+    let mut panels = model.drawn.panels.iter().map(|panel| &panel.spec);
+    let shown = panels.find(|spec| {
+        let agent = model.panel_agent(spec).map(|agent| agent.id.as_str());
+        spec.kind == PanelKind::Transcript && agent == Some(goal.agent.as_str())
+    });
+    let Some(panel) = shown.cloned() else {
+        return Vec::new();
+    };
+    let (format, height) = line_format(model, &panel);
+    let transcript = model.transcripts.get(&goal.agent);
+    let end = transcript.and_then(|transcript| transcript.end_showing(&goal, format, height));
+    if let Some(end) = end {
+        model.view_mut(&panel.id).end = end;
+        model.transcript_goal = None;
+        return Vec::new();
+    }
+    if !model.loading.insert(format!("around {}", goal.agent)) {
+        return Vec::new();
+    }
+    let query = TranscriptQuery {
+        before: Some(goal.sequence + 1),
+        limit: Some(PAGE_PARTS),
+        ..TranscriptQuery::default()
+    };
+    let tag = ReplyTag::TranscriptAround {
+        agent: goal.agent.clone(),
+    };
+    vec![read_page(goal.agent, query, tag)]
+}
+
+/// Reads what follows the part that somebody went to.
+fn read_after_window(model: &mut Model, agent: &str, after: Option<u64>) -> Vec<Effect> {
+    if !model.loading.insert(format!("after {agent}")) {
+        return Vec::new();
+    }
+    let query = TranscriptQuery {
+        after,
+        limit: Some(PAGE_PARTS),
+        ..TranscriptQuery::default()
+    };
+    let tag = ReplyTag::TranscriptAfter {
+        agent: agent.to_owned(),
+    };
+    vec![read_page(agent.to_owned(), query, tag)]
+}
+
 fn read_page(agent: String, query: TranscriptQuery, tag: ReplyTag) -> Effect {
     let params = AgentTarget {
         agent_id: agent,
@@ -68,10 +120,11 @@ fn read_page(agent: String, query: TranscriptQuery, tag: ReplyTag) -> Effect {
 
 /// Reads what came after the newest part. While a page is on its way, nothing is asked for again.
 pub(super) fn read_next(model: &mut Model, agent: &str) -> Vec<Effect> {
-    let next = model
-        .transcripts
-        .get(agent)
-        .and_then(crate::transcript::Transcript::next);
+    let transcript = model.transcripts.get(agent);
+    // What follows a window is read when somebody gets there.
+    let next = transcript
+        .filter(|transcript| !transcript.is_window())
+        .and_then(Transcript::next);
     let Some(after) = next else { return Vec::new() };
     let key = format!("next {agent}");
     if !model.loading.insert(key) {
@@ -93,10 +146,7 @@ pub(super) fn read_next(model: &mut Model, agent: &str) -> Vec<Effect> {
 
 /// Reads the page before the oldest part that is known.
 fn read_before(model: &mut Model, agent: &str) -> Vec<Effect> {
-    let before = model
-        .transcripts
-        .get(agent)
-        .and_then(crate::transcript::Transcript::before);
+    let before = model.transcripts.get(agent).and_then(Transcript::before);
     let Some(before) = before else {
         return Vec::new();
     };
@@ -137,8 +187,12 @@ pub(super) fn scroll(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<
     let steps = steps.clamp(-1_000_000, 1_000_000);
     let end = transcript.moved_end(model.view(&panel.id).end, steps, format, height);
     let needs_more = steps < 0 && transcript.reaches_start(end, format, height);
+    let needs_newer = steps > 0 && transcript.reaches_window_end(end, format);
+    let next = transcript.next();
     model.view_mut(&panel.id).end = end;
-    if needs_more {
+    if needs_newer {
+        read_after_window(model, &agent, next)
+    } else if needs_more {
         read_before(model, &agent)
     } else {
         Vec::new()
@@ -152,6 +206,15 @@ pub(super) fn change_view(model: &mut Model, action: Action) -> Vec<Effect> {
     let transcript = agent
         .as_ref()
         .and_then(|agent| model.transcripts.get(agent));
+    if action == Action::ToggleFollow
+        && let Some(agent) = &agent
+        && transcript.is_some_and(Transcript::is_window)
+    {
+        // The end is read again: what lies between is not known.
+        model.transcripts.remove(agent);
+        model.view_mut(&panel.id).end = TranscriptEnd::Newest;
+        return Vec::new();
+    }
     let end = model.view(&panel.id).end;
     let moved = transcript.map(|transcript| match action {
         Action::TurnBefore => transcript.turn_end(end, false, format),

@@ -366,7 +366,7 @@ impl SqliteLog {
             tracing::error!(%error, "could not roll back");
         }
         // The next append sets it again if it needs it.
-        if let Err(error) = self.conn.execute_batch("PRAGMA secure_delete = OFF") {
+        if let Err(error) = self.conn.execute_batch("PRAGMA secure_delete = FAST") {
             tracing::debug!(%error, "appends go on overwriting what they delete");
         }
     }

@@ -209,7 +209,7 @@ fn a_users_file_that_breaks_keeps_its_denies_and_suspends_every_allow() {
     assert_eq!(
         fixture.problems(&book),
         [
-            "rules.toml:1: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, others (suspends)"
+            "rules.toml:1: unknown key `dney`; known are allow, ask, deny, rule, folder, worktree, sandbox, others (suspends)"
         ]
     );
     assert!(fixture.chapter(&book).suspended.is_some());

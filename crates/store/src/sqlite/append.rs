@@ -23,7 +23,7 @@ impl SqliteLog {
         let unindexed = self.unindexed.with(entries);
         let indexes = unindexed.is_due(entries, changes);
         if indexes || erase::is_needed(changes) {
-            // Overwrites erased bytes instead of only unlinking them. Too slow for every append. The index
+            // Overwrites whole pages too, instead of only unlinking them. Too slow for every append. The index
             // of words moves its pages about, and words that are erased later must not be left behind.
             self.conn.execute_batch("PRAGMA secure_delete = ON")?;
         }
@@ -51,7 +51,7 @@ impl SqliteLog {
         };
         conn.prepare_cached("COMMIT")?.execute([])?;
         if indexes {
-            conn.execute_batch("PRAGMA secure_delete = OFF")?;
+            conn.execute_batch("PRAGMA secure_delete = FAST")?;
         }
         // Only now: what was rolled back must not be seen.
         self.unindexed = unindexed;

@@ -78,7 +78,7 @@ fn truncate_log(conn: &Connection) -> rusqlite::Result<bool> {
     conn.busy_timeout(Duration::from_millis(200))?;
     let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     conn.busy_timeout(Duration::from_millis(timeout.into()))?;
-    conn.execute_batch("PRAGMA secure_delete = OFF")?;
+    conn.execute_batch("PRAGMA secure_delete = FAST")?;
     busy
 }
 

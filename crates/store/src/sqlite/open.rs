@@ -240,10 +240,12 @@ fn check_schema(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
 fn prepare(conn: &Connection) -> Result<(), SqliteFailure> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     // With a write-ahead log only `FULL` flushes each commit: the contract promises that it survives
-    // power loss.
+    // power loss. Rows move to other pages when a table grows; the places that they leave are
+    // overwritten, because what is erased later must not be found there.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
+         PRAGMA secure_delete = FAST;
          PRAGMA journal_size_limit = 33554432;
          PRAGMA cache_size = -8192;
          PRAGMA temp_store = MEMORY;",

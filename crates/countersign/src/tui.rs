@@ -12,8 +12,6 @@ mod plain;
 pub(crate) mod proposals;
 mod settings;
 mod settings_files;
-#[cfg(test)]
-mod speed_tests;
 mod state_file;
 
 use std::io::{self, IsTerminal as _, Stdout};

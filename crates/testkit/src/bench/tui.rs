@@ -55,10 +55,10 @@ pub async fn run(countersign: &Path) -> Result<Report> {
     let first = format!("Ask 1 of {ASKS}");
     starts.extend(screens.starts(&case, &first)?);
     report.add(starts);
-    report.add(screens.keys(&case)?);
     let left = AGES_IN_MINUTES.saturating_sub(crowd.filled_at.elapsed());
     idle_rows.push(screens.idle(&case, &first, left)?);
     report.add(idle_rows);
+    report.add(screens.keys(&case)?);
     drop((crowd, host));
     transcripts::measure(&countersign, &mut report).await?;
     Ok(report)
@@ -75,11 +75,12 @@ impl Screens {
         PtyScreen::start(&self.countersign, &self.home)
     }
 
-    /// One that shows a text and waits for nothing any more.
+    /// One that shows a text and has read what it reads at its start.
     fn open_settled(&self, text: &str) -> Result<PtyScreen> {
         let mut screen = self.open()?;
         screen.wait_for(text)?;
-        screen.settle(SETTLED)?;
+        // Not until nothing comes: ages that are shown in seconds change every second.
+        screen.read_for(SETTLED)?;
         Ok(screen)
     }
 

@@ -54,10 +54,7 @@ impl LetterPattern {
 mod tests {
     use super::*;
 
-    fn best_first<'a>(
-        mut texts: Vec<&'a str>,
-        score: impl Fn(&str) -> Option<usize>,
-    ) -> Vec<&'a str> {
+    fn best_first(mut texts: Vec<&str>, score: impl Fn(&str) -> Option<usize>) -> Vec<&str> {
         texts.retain(|text| score(text).is_some());
         texts.sort_by_key(|text| score(text));
         texts

@@ -34,6 +34,7 @@ mod runners;
 mod sandbox;
 mod search;
 mod service;
+mod shell;
 pub(crate) mod shutdown;
 mod spawn;
 mod status;
@@ -167,7 +168,7 @@ pub(crate) enum CliCommand {
     Logs(logs::LogsArgs),
     /// Search the transcripts of all agents for words
     Search(search::SearchArgs),
-    /// List the terminals of an agent, or follow the output of one
+    /// List the terminals of an agent, or follow the output of one (for your own: `shell`)
     Terminal(terminal::TerminalArgs),
     /// Show what an agent changed in its worktree
     Diff(worktree::DiffArgs),
@@ -256,6 +257,12 @@ pub(crate) enum CliCommand {
         after_help = "Examples:\n  countersign sandbox check\n  countersign sandbox explain builder"
     )]
     Sandbox(sandbox::SandboxCommand),
+    /// Open, list and attach to your own terminals (for those of agents: `terminal`)
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  countersign shell open --attach\n  countersign shell list\n  countersign shell attach 1a2b\n\nThe host runs them, each under a process of its own: they outlive the screen, the host and the ssh line. The terminal UI shows the same ones (`g x`). Only operators can use them; no agent can."
+    )]
+    Shell(shell::ShellCommand),
     /// Print a one-time link to the web page
     Open(open::OpenArgs),
     /// Print the commands of the terminal UI with their keys
@@ -320,7 +327,7 @@ const COMMAND_GROUPS: [(&str, &str); 6] = [
     ("Connect", "acp ask hook mcp token notify"),
     (
         "Host",
-        "up down status doctor sandbox service open keys completions help",
+        "up down status doctor sandbox service shell open keys completions help",
     ),
 ];
 
@@ -422,6 +429,7 @@ impl Cli {
             CliCommand::Service(command) => service::service(common, command),
             #[cfg(target_os = "linux")]
             CliCommand::Sandbox(command) => sandbox::sandbox(common, command).await,
+            CliCommand::Shell(command) => Box::pin(shell::shell(common, command)).await,
             CliCommand::Open(args) => open::open(common, &args).await,
             CliCommand::Completions { shell } => completions(shell),
             CliCommand::Man { folder } => man(&folder),

@@ -75,6 +75,7 @@ fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
         }
         ("answer" | "show", "id") => Some(ArgValueCompleter::new(complete_inbox)),
         ("remove", "id") => Some(ArgValueCompleter::new(complete_grants)),
+        ("attach" | "close", "terminal") => Some(ArgValueCompleter::new(complete_terminals)),
         ("revoke", "id") => Some(ArgValueCompleter::new(complete_tokens)),
         _ => None,
     }
@@ -127,6 +128,11 @@ fn complete_tokens(current: &OsStr) -> Vec<CompletionCandidate> {
         current,
         tokens.into_iter().map(|token| (token.id, token.name)),
     )
+}
+
+fn complete_terminals(current: &OsStr) -> Vec<CompletionCandidate> {
+    let rows = ask_host::<method::OwnTerminals>(&NoParams {}).unwrap_or_default();
+    candidates(current, rows.into_iter().map(|row| (row.id, row.command)))
 }
 
 fn open_asks(current: &OsStr) -> Vec<(String, String)> {

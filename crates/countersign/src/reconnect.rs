@@ -48,16 +48,23 @@ pub(crate) async fn reconnect(
     patience: RetryLimit,
 ) -> Result<HostClient, CliError> {
     output::print_message("lost the host; waiting for it");
+    let client = find_host(endpoint, patience).await?;
+    output::print_message("reconnected to the host");
+    Ok(client)
+}
+
+/// The same without a word, for whoever has given the terminal to another program.
+pub(crate) async fn find_host(
+    endpoint: &HostEndpoint,
+    patience: RetryLimit,
+) -> Result<HostClient, CliError> {
     let give_up = patience.limit().map(|limit| Instant::now() + limit);
     let mut pause = PAUSE_FIRST;
     loop {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
         match HostClient::connect(endpoint).await {
-            Ok(client) => {
-                output::print_message("reconnected to the host");
-                return Ok(client);
-            }
+            Ok(client) => return Ok(client),
             Err(error) if !is_lost(&error) => return Err(error),
             Err(error) if give_up.is_some_and(|at| Instant::now() >= at) => return Err(error),
             Err(_) => {}

@@ -10,13 +10,12 @@ mod notes_file;
 mod outside;
 mod plain;
 pub(crate) mod proposals;
+mod screen_cells;
 mod settings;
 mod settings_files;
-#[cfg(test)]
-mod speed_tests;
 mod state_file;
 
-use std::io::{self, IsTerminal as _, Stdout};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,13 +25,12 @@ use countersign_tui::model::Model;
 use countersign_tui::replay::replay_log;
 use countersign_tui::update::update;
 use crossterm::event::Event;
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::command_runs::CommandRuns;
 use self::host_link::HostLinks;
 use self::notes_file::NotesFile;
+use self::screen_cells::{ScreenCells, StdoutBackend};
 use self::settings_files::SettingsFolder;
 use self::state_file::StateFile;
 use crate::client::{HostClient, HostEndpoint};
@@ -160,7 +158,7 @@ pub(crate) async fn tui(
     let mut screen = ScreenLoop {
         links: HostLinks::open(endpoint.clone()),
         keyboard: KeyboardReader::open().map_err(terminal_error)?,
-        cells: Terminal::new(CrosstermBackend::new(io::stdout())).map_err(terminal_error)?,
+        cells: ScreenCells::open().map_err(terminal_error)?,
         terminal: Some(terminal),
         settings: SettingsFolder::find(),
         commands: CommandRuns::default(),
@@ -181,7 +179,7 @@ pub(crate) async fn tui(
 struct ScreenLoop {
     links: HostLinks,
     keyboard: KeyboardReader,
-    cells: Terminal<CrosstermBackend<Stdout>>,
+    cells: ScreenCells<StdoutBackend>,
     /// Absent only while another program has the terminal.
     terminal: Option<RawTerminal>,
     /// The files of this person, if they can be found.
@@ -329,14 +327,7 @@ impl ScreenLoop {
         }
         (self.is_stale, self.is_urgent) = (false, false);
         self.model.now = self.moment_at(Instant::now());
-        let model = &self.model;
-        let mut report = countersign_tui::draw::DrawReport::default();
-        self.cells.draw(|frame| {
-            report = countersign_tui::draw::draw(model, frame.buffer_mut());
-            if let Some(cursor) = report.cursor {
-                frame.set_cursor_position(cursor);
-            }
-        })?;
+        let report = self.cells.draw(&self.model)?;
         self.drawn_at = Some(Instant::now());
         let before = self.model.drawn.clone();
         self.apply(Message::Drawn(report))?;

@@ -1,7 +1,7 @@
 //! The load client: puts load on a host and reports what it measured.
 //!
-//! The scenarios of [`suite`] need nothing but the URL of a host. `hosts`, `hook`, `agents`, `editor` and `suite::run_all` start
-//! hosts of their own.
+//! The scenarios of [`suite`] need nothing but the URL of a host. `hosts`, `hook`, `agents`, `editor`, `tui` and
+//! `suite::run_all` start hosts of their own.
 
 mod approvals;
 mod broadcast;
@@ -17,6 +17,7 @@ pub mod hook;
 pub mod report;
 pub mod sandbox;
 pub mod suite;
+pub mod tui;
 pub mod verdicts;
 
 use std::time::Duration;

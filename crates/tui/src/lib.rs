@@ -11,6 +11,8 @@ pub mod agent_terminals;
 pub mod canvas;
 pub mod command;
 pub mod command_panel;
+#[cfg(any(test, feature = "test-rows"))]
+pub mod crowded_screen;
 pub mod decision_guard;
 pub mod draw;
 pub mod duration;
@@ -36,6 +38,8 @@ pub mod review;
 #[cfg(any(test, feature = "test-rows"))]
 pub mod safety_suite;
 pub mod saved_screen;
+#[cfg(test)]
+mod speed_tests;
 pub mod terminal_keys;
 #[cfg(any(test, feature = "test-rows"))]
 pub mod test_rows;

@@ -17,8 +17,10 @@ use crate::transcript_search::TranscriptGoal;
 
 /// Parts that are kept of one agent; older ones are read again when somebody scrolls there.
 const PARTS_MAX: usize = 4_000;
-/// Parts whose lines are kept.
-const CACHED_MAX: usize = 600;
+/// Lines that are kept: some hundred screens. Not counted in parts alone, of which one may have thousands of lines.
+const CACHED_LINES_MAX: usize = 20_000;
+/// Parts that are kept however long they are: what one picture needs is not made anew for each.
+const CACHED_PARTS_MIN: usize = 64;
 /// Lines of a long entry that are shown while it is folded.
 const FOLDED_LINES: usize = 4;
 /// Where texts begin: a mark and a blank.
@@ -47,6 +49,15 @@ pub struct LineFormat {
 struct LineCache {
     format: LineFormat,
     lines: BTreeMap<u64, Rc<Vec<TextLine>>>,
+    /// How many lines these are.
+    count: usize,
+}
+
+impl LineCache {
+    fn clear(&mut self) {
+        self.lines.clear();
+        self.count = 0;
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -337,20 +348,21 @@ impl Transcript {
         let mut cache = self.cache.borrow_mut();
         if cache.format != format {
             cache.format = format;
-            cache.lines.clear();
+            cache.clear();
         }
         if let Some(lines) = cache.lines.get(&part.sequence) {
             return Rc::clone(lines);
         }
         // All of them at once: a picture needs few parts, and those are made again at the next one.
-        if cache.lines.len() >= CACHED_MAX {
-            cache.lines.clear();
+        if cache.count >= CACHED_LINES_MAX && cache.lines.len() >= CACHED_PARTS_MIN {
+            cache.clear();
         }
         let made: Vec<TextLine> = part
             .entries
             .iter()
             .flat_map(|entry| entry_lines(entry, format))
             .collect();
+        cache.count += made.len();
         let made = Rc::new(made);
         cache.lines.insert(part.sequence, Rc::clone(&made));
         made

@@ -1,5 +1,5 @@
 //! `terminal`: the output of a command of an agent, as it is written. For people to read, and for editors
-//! that show it in a window of their own; nothing can be typed.
+//! that show it in a window of their own; nothing can be typed. Terminals of people are in `shell`.
 //!
 //! Invariant: nothing that an agent writes reaches the terminal it is shown in as a command: control
 //! characters are shown as escapes.
@@ -95,7 +95,11 @@ fn terminal_list(terminals: &[TerminalRow], now: Time, width: usize) -> String {
     let rows = terminals.iter().map(|terminal| {
         vec![
             escape::line(&terminal.id).into_owned(),
-            describe_state(terminal),
+            describe_end(
+                terminal.signal.as_deref(),
+                terminal.exit_code,
+                terminal.ended_at,
+            ),
             duration::age(now, terminal.started_at),
             terminal.bytes.to_string(),
             escape::line(&terminal.command).into_owned(),
@@ -105,8 +109,13 @@ fn terminal_list(terminals: &[TerminalRow], now: Time, width: usize) -> String {
     output::columns(&["ID", "STATE", "AGE", "BYTES", "COMMAND"], &rows, width)
 }
 
-fn describe_state(terminal: &TerminalRow) -> String {
-    match (&terminal.signal, terminal.exit_code, terminal.ended_at) {
+/// How the program of a terminal ended, if it did.
+pub(super) fn describe_end(
+    signal: Option<&str>,
+    exit_code: Option<i32>,
+    ended_at: Option<Time>,
+) -> String {
+    match (signal, exit_code, ended_at) {
         (Some(signal), ..) => escape::line(signal).into_owned(),
         (None, Some(code), _) => format!("exit {code}"),
         (None, None, Some(_)) => "ended".to_owned(),

@@ -1,4 +1,7 @@
 //! The keyboard: read by a thread of its own, so that each key carries the time it came in.
+//!
+//! The thread sleeps until there is something to read. Whoever needs it to end sends this process the signal for a
+//! window of another size, which ends the wait and means nothing else.
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +10,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
 /// Keys that wait to be judged; more are left to the terminal.
 const WAITING: usize = 256;
-/// How soon the thread notices that it is no longer needed.
-const STOP_POLL: Duration = Duration::from_millis(100);
+/// How long the thread sleeps at most: as good as for ever, so that a screen on which nothing happens costs nothing.
+const SLEEP_MAX: Duration = Duration::from_hours(1);
+/// How often a thread that is to end is woken until it has ended.
+const STOP_AGAIN: Duration = Duration::from_millis(5);
 
 /// Dropping it ends the reading, so that the terminal is another's again.
 pub(crate) struct KeyboardReader {
@@ -47,6 +53,11 @@ impl KeyboardReader {
         // A thread that waits for room in the queue would never end.
         self.typed.close();
         if let Some(thread) = self.thread.take() {
+            // More than once: a signal that comes just before the thread goes to sleep wakes nobody.
+            while !thread.is_finished() {
+                wake_reader();
+                std::thread::sleep(STOP_AGAIN);
+            }
             thread.join().ok();
         }
     }
@@ -60,16 +71,25 @@ impl KeyboardReader {
 impl Drop for KeyboardReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        wake_reader();
     }
+}
+
+/// Ends the wait for a key.
+fn wake_reader() {
+    kill_process(getpid(), Signal::WINCH).ok();
 }
 
 fn read(sender: &mpsc::Sender<(Instant, Event)>, stopped: &AtomicBool) {
     while !stopped.load(Ordering::Relaxed) {
         // With `read` alone the thread would stay in it after the loop ended, and take the first key
         // that is meant for the shell.
-        match event::poll(STOP_POLL) {
+        match event::poll(SLEEP_MAX) {
             Ok(false) => {}
             Ok(true) => {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
                 let Ok(event) = event::read() else { return };
                 if sender.blocking_send((Instant::now(), event)).is_err() {
                     return;

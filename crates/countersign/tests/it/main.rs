@@ -58,6 +58,7 @@ mod sandbox;
 mod sandbox_network;
 mod sandbox_opens;
 mod service;
+mod shell;
 mod slow_reader;
 mod starter_rules;
 mod store_trouble;

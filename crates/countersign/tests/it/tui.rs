@@ -2,7 +2,7 @@
 
 mod files;
 mod own_terminals;
-mod tmux;
+pub(crate) mod tmux;
 
 use serde_json::{Value, json};
 

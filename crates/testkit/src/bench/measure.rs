@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// User and system time of all threads, past ones included, to 10 ms.
-    fn cpu_time(self) -> Result<Duration> {
+    pub(super) fn cpu_time(self) -> Result<Duration> {
         self.read("stat", parse_cpu_time)
     }
 
@@ -90,6 +90,18 @@ impl Process {
     /// not the cost of one of them.
     pub(super) fn private_bytes(self) -> Result<u64> {
         self.read("smaps_rollup", parse_private)
+    }
+
+    /// How often a thread that lives has gone to sleep by itself: it was woken as often.
+    pub(super) fn wakes(self) -> Result<u64> {
+        let tasks = format!("/proc/{}/task", self.pid);
+        let entries = std::fs::read_dir(&tasks).with_context(|| format!("no `{tasks}`"))?;
+        let mut wakes = 0;
+        for entry in entries {
+            let status = std::fs::read_to_string(entry?.path().join("status"))?;
+            wakes += parse_wakes(&status).context("a status without context switches")?;
+        }
+        Ok(wakes)
     }
 
     fn read<T>(self, file: &str, parse: fn(&str) -> Option<T>) -> Result<T> {
@@ -119,6 +131,12 @@ fn parse_memory(status: &str) -> Option<Memory> {
 
 fn parse_private(rollup: &str) -> Option<u64> {
     Some(find_bytes(rollup, "Private_Clean:")? + find_bytes(rollup, "Private_Dirty:")?)
+}
+
+fn parse_wakes(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
 }
 
 fn find_bytes(text: &str, name: &str) -> Option<u64> {
@@ -212,6 +230,12 @@ mod tests {
     }
 
     #[test]
+    fn wakes_are_the_switches_that_were_asked_for() {
+        let status = "Threads:\t2\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(parse_wakes(status), Some(150));
+    }
+
+    #[test]
     fn private_memory_is_clean_and_changed() {
         let text =
             "Rss: 9 kB\nShared_Clean:  5 kB\nPrivate_Clean:      8 kB\nPrivate_Dirty:     4 kB\n";
@@ -223,6 +247,7 @@ mod tests {
         let this = Process::new(std::process::id());
         assert!(this.memory().unwrap().resident_bytes > 0);
         this.cpu_time().unwrap();
+        assert!(this.wakes().unwrap() > 0);
     }
 
     #[test]

@@ -24,9 +24,12 @@ pub enum Metric {
     HighestRate,
     /// This row's rate over the rate of the row that it is measured against.
     RateRatio,
+    LowestMs,
     P50Ms,
+    P95Ms,
     P99Ms,
     P999Ms,
+    HighestMs,
     P50Us,
     P99Us,
     /// What the disk took to flush 4 KiB at the same time.
@@ -41,6 +44,13 @@ pub enum Metric {
     ServerCpuUs,
     /// The same for this client, to see when it is the limit itself.
     ClientCpuUs,
+    /// What a picture that differs from the one before writes to the terminal, the median and p95.
+    FrameBytes,
+    FrameBytesP95,
+    /// How often a thread of the process is woken, what it writes, and its share of a core.
+    WakesPerS,
+    BytesPerS,
+    CpuPercent,
     SubscribeMs,
     RssBeforeMb,
     RssMb,
@@ -125,6 +135,18 @@ impl Row {
         self.set_if_known(Metric::P50Ms, latencies.quantile(0.5).map(to_ms));
         self.set_if_known(Metric::P99Ms, latencies.quantile(0.99).map(to_ms));
         self.set_if_known(Metric::P999Ms, latencies.quantile(0.999).map(to_ms));
+    }
+
+    /// For few of them: the median, and how far they spread.
+    pub(super) fn set_spread_ms(&mut self, latencies: &Latencies) {
+        for (metric, share) in [
+            (Metric::LowestMs, 0.0),
+            (Metric::P50Ms, 0.5),
+            (Metric::P95Ms, 0.95),
+            (Metric::HighestMs, 1.0),
+        ] {
+            self.set_if_known(metric, latencies.quantile(share).map(to_ms));
+        }
     }
 
     pub(super) fn set_latencies_us(&mut self, latencies: &Latencies) {

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use countersign_testkit::bench::report::Report;
 use countersign_testkit::bench::suite::{AllOptions, Scenario, run, run_all};
 use countersign_testkit::bench::{
-    Target, agents, editor, hook, sandbox, serve_from_memory, verdicts,
+    Target, agents, editor, hook, sandbox, serve_from_memory, tui, verdicts,
 };
 
 #[global_allocator]
@@ -62,6 +62,15 @@ enum Command {
     },
     /// Measure `countersign acp`: its start, how soon an editor has updates and asks, and its memory
     Editor {
+        /// The built binary
+        #[arg(long, default_value = "target/release/countersign")]
+        countersign: PathBuf,
+        /// Write the report there as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// Measure the terminal UI in a pseudo-terminal: start, keys, memory, idling, long transcripts, a flood
+    Tui {
         /// The built binary
         #[arg(long, default_value = "target/release/countersign")]
         countersign: PathBuf,
@@ -157,6 +166,10 @@ fn measure(command: Command) -> Result<()> {
         Command::Sandbox { json, options } => {
             let running = Box::pin(sandbox::run(&options));
             (runtime(1)?.block_on(running)?, json)
+        }
+        Command::Tui { countersign, json } => {
+            let running = Box::pin(tui::run(&countersign));
+            (runtime(2)?.block_on(running)?, json)
         }
         Command::SandboxInner { what } => return sandbox::measure_inside(&what),
         Command::ServeMemory { home, listen } => {

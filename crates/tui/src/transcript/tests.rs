@@ -143,3 +143,20 @@ fn a_long_transcript_keeps_its_newest_parts() {
     assert_eq!(transcript.part_count(), PARTS_MAX);
     assert_eq!(transcript.before(), Some(1_001));
 }
+
+#[test]
+fn lines_of_an_agent_that_floods_are_not_all_kept() {
+    let mut transcript = Transcript::default();
+    let text = "line\n".repeat(500);
+    for sequence in 1..=200 {
+        transcript.append_page(page(vec![said(sequence, &text)], None));
+        assert_eq!(texts(&transcript, TranscriptEnd::Newest, 60).len(), 60);
+        let cache = transcript.cache.borrow();
+        let kept: usize = cache.lines.values().map(|lines| lines.len()).sum();
+        assert_eq!(kept, cache.count);
+        assert!(
+            kept <= CACHED_PARTS_MIN * 500,
+            "{kept} lines after {sequence} parts"
+        );
+    }
+}

@@ -14,7 +14,7 @@ const TYPE_AGAIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
 /// Looks again and again until there is something to see, within bounds.
-pub(super) fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(seen) = look() {
@@ -25,19 +25,19 @@ pub(super) fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-pub(super) struct TmuxScreen {
+pub(crate) struct TmuxScreen {
     folder: TempDir,
 }
 
 impl TmuxScreen {
     /// The screen with arguments, in a terminal of this size.
-    pub(super) fn open(host: &Host, width: u16, height: u16, args: &[&str]) -> Self {
+    pub(crate) fn open(host: &Host, width: u16, height: u16, args: &[&str]) -> Self {
         let program = env!("CARGO_BIN_EXE_countersign");
         Self::start(host, width, height, &[&[program][..], args].concat())
     }
 
     /// A shell that finds the program by its name.
-    pub(super) fn open_in_shell(host: &Host, width: u16, height: u16) -> Self {
+    pub(crate) fn open_in_shell(host: &Host, width: u16, height: u16) -> Self {
         Self::start(host, width, height, &["sh"])
     }
 
@@ -89,13 +89,13 @@ impl TmuxScreen {
     }
 
     /// What is on the screen.
-    pub(super) fn capture(&self) -> String {
+    pub(crate) fn capture(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p"]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Waits until a text is on the screen.
-    pub(super) fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         let begin = Instant::now();
         loop {
             let shown = self.capture();
@@ -108,7 +108,7 @@ impl TmuxScreen {
     }
 
     /// Waits until one of some texts is in the last lines of the screen, and gives its number.
-    pub(super) fn find(&self, texts: &[&str]) -> usize {
+    pub(crate) fn find(&self, texts: &[&str]) -> usize {
         poll(&texts.join(" or "), || {
             let shown = self.capture();
             let last: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
@@ -117,16 +117,16 @@ impl TmuxScreen {
         })
     }
 
-    pub(super) fn press(&self, keys: &[&str]) {
+    pub(crate) fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"][..], keys].concat());
     }
 
-    pub(super) fn type_text(&self, text: &str) {
+    pub(crate) fn type_text(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
     }
 
     /// Types a line until a text appears. On a busy machine tmux loses what is typed while its program starts.
-    pub(super) fn type_line_until(&self, line: &str, text: &str) {
+    pub(crate) fn type_line_until(&self, line: &str, text: &str) {
         poll(text, || {
             self.type_text(line);
             self.press(&["Enter"]);
@@ -142,7 +142,7 @@ impl TmuxScreen {
     }
 
     /// Presses a key until a text appears: a key that comes too soon is ignored, and says so.
-    pub(super) fn press_until(&self, key: &str, text: &str) {
+    pub(crate) fn press_until(&self, key: &str, text: &str) {
         let ignored = [
             "key ignored",
             "just appeared",
@@ -166,12 +166,12 @@ impl TmuxScreen {
     }
 
     /// Allows the ask that has the focus.
-    pub(super) fn approve(&self) {
+    pub(crate) fn approve(&self) {
         self.press_until("a", "allow once?");
         self.press_until("y", "allowed");
     }
 
-    pub(super) fn paste(&self, text: &str) {
+    pub(crate) fn paste(&self, text: &str) {
         let file = self.folder.path().join("pasted");
         std::fs::write(&file, text).unwrap();
         self.tmux(&["load-buffer", &file.display().to_string()]);
@@ -179,7 +179,7 @@ impl TmuxScreen {
         self.tmux(&["paste-buffer", "-p", "-r"]);
     }
 
-    pub(super) fn resize(&self, width: u16, height: u16) {
+    pub(crate) fn resize(&self, width: u16, height: u16) {
         self.tmux(&[
             "resize-window",
             "-x",
@@ -190,7 +190,7 @@ impl TmuxScreen {
     }
 
     /// Waits until the program has ended, and its session with it.
-    pub(super) fn wait_for_end(&self) {
+    pub(crate) fn wait_for_end(&self) {
         poll("the screen to end", || {
             let listed = Command::new("tmux")
                 .arg("-S")

@@ -42,6 +42,8 @@ pub enum DiffRow<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Review {
     pub diff: Option<AgentDiff>,
+    /// Why there is none.
+    pub problem: Option<String>,
     pub comments: Vec<ReviewComment>,
     /// Digests of files as they were when they were marked as viewed, by path.
     viewed: BTreeMap<String, String>,

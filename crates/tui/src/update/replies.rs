@@ -180,8 +180,16 @@ fn say_stopped(model: &mut Model, stopped: &StopAllResult) -> Vec<Effect> {
 fn take_diff(model: &mut Model, agent: String, result: CallResult) -> ReplyOutcome {
     model.loading.remove(&format!("diff {agent}"));
     // Also after a failure, so that it is not asked for again and again.
-    let review = model.reviews.entry(agent).or_default();
-    review.diff = Some(parse_result::<method::AgentChanges>(result)?);
+    let name = model.host.agent_name(&agent).to_owned();
+    let review = model.reviews.entry(agent.clone()).or_default();
+    // Said in the panel, where people look for the changes.
+    review.problem = result
+        .as_ref()
+        .err()
+        .map(|failure| failure.message.replace(&agent, &name));
+    if review.problem.is_none() {
+        review.diff = Some(parse_result::<method::AgentChanges>(result)?);
+    }
     Ok(Vec::new())
 }
 

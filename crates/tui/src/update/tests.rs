@@ -554,6 +554,23 @@ fn words_with_a_slash_do_what_they_say_and_are_not_sent() {
 }
 
 #[test]
+fn a_diff_that_there_is_not_is_explained_in_its_panel() {
+    let mut screen = ready();
+    screen.press("D");
+    let tag = ReplyTag::Diff {
+        agent: "builder".into(),
+    };
+    screen.refuse(tag, "agent 'builder' has no worktree of its own", false);
+    let shown = screen.draw();
+    assert!(shown.contains("Diff of builder ─"), "{shown}");
+    assert!(
+        shown.contains("agent 'builder' has no worktree of its own"),
+        "{shown}"
+    );
+    assert_eq!(screen.notice(), "");
+}
+
+#[test]
 fn tabs_and_layouts_change_and_come_back() {
     let mut screen = TestScreen::connected(120, 40);
     let home = screen.draw();

@@ -26,7 +26,8 @@ impl Actor {
             let pid = folder.file_name().to_str()?.parse().ok()?;
             let environ = std::fs::read(folder.path().join("environ")).ok()?;
             let mut variables = environ.split(|byte| *byte == 0);
-            variables.find(|variable| *variable == home.as_bytes())?;
+            // What makes its sandbox has the variable under another name.
+            variables.find(|variable| variable.ends_with(home.as_bytes()))?;
             let line = std::fs::read(folder.path().join("cmdline")).ok()?;
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let status = std::fs::read_to_string(folder.path().join("status")).ok()?;

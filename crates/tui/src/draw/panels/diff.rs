@@ -19,7 +19,8 @@ pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
         return "Diff".to_owned();
     };
     let name = escape::line(&agent.name);
-    let Some(review) = model.reviews.get(&agent.id) else {
+    let review = model.reviews.get(&agent.id);
+    let Some(review) = review.filter(|review| review.diff.is_some()) else {
         return format!("Diff of {name}");
     };
     let (added, removed) = review
@@ -51,6 +52,11 @@ pub(super) fn draw(
     let review = model
         .panel_agent(spec)
         .and_then(|agent| model.reviews.get(&agent.id));
+    if let Some(problem) = review.and_then(|review| review.problem.as_ref()) {
+        let text = EscapedText::shown("  ").with(&EscapedText::line(problem));
+        canvas.put(area.x, area.y, area.width, &text, Role::Dim);
+        return;
+    }
     let Some(review) = review.filter(|review| review.diff.is_some()) else {
         let text = model
             .panel_agent(spec)

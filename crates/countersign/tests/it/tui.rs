@@ -150,11 +150,7 @@ async fn plain_lines_say_each_ask_once_and_take_words() {
     screen.type_line_until("show", "command: cargo test");
     let shown = screen.capture();
     assert_eq!(shown.matches(" from ").count(), 1, "{shown}");
-    poll("the first word to count", || {
-        screen.type_text("approve");
-        screen.press(&["Enter"]);
-        (screen.find(&["allow it once? say yes or no", "just appeared"]) == 0).then_some(())
-    });
+    screen.type_line_until("approve", "allow it once? say yes or no");
     poll("the second word to count", || {
         screen.type_text("yes");
         screen.press(&["Enter"]);

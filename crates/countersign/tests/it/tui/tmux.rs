@@ -109,12 +109,17 @@ impl TmuxScreen {
 
     /// Waits until one of some texts is in the last lines of the screen, and gives its number.
     pub(crate) fn find(&self, texts: &[&str]) -> usize {
-        poll(&texts.join(" or "), || {
+        let begin = Instant::now();
+        loop {
             let shown = self.capture();
             let last: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
             let last = last[last.len().saturating_sub(2)..].join("\n");
-            texts.iter().position(|text| last.contains(text))
-        })
+            if let Some(found) = texts.iter().position(|text| last.contains(text)) {
+                return found;
+            }
+            assert!(begin.elapsed() < PATIENCE, "no {texts:?} at the end of:\n{shown}");
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     pub(crate) fn press(&self, keys: &[&str]) {

@@ -56,7 +56,7 @@ pub(super) fn handle_reply(model: &mut Model, tag: ReplyTag, result: CallResult)
         ReplyTag::StoppedAll => {
             parse_result::<method::StopAll>(result).map(|stopped| say_stopped(model, &stopped))
         }
-        ReplyTag::Diff { agent } => take_diff(model, agent, result),
+        ReplyTag::Diff { agent } => take_diff(model, &agent, result),
         ReplyTag::Terminals { agent } => take_terminals(model, &agent, result),
         ReplyTag::TerminalOutput {
             agent,
@@ -177,16 +177,16 @@ fn say_stopped(model: &mut Model, stopped: &StopAllResult) -> Vec<Effect> {
     say(model, text)
 }
 
-fn take_diff(model: &mut Model, agent: String, result: CallResult) -> ReplyOutcome {
+fn take_diff(model: &mut Model, agent: &str, result: CallResult) -> ReplyOutcome {
     model.loading.remove(&format!("diff {agent}"));
     // Also after a failure, so that it is not asked for again and again.
-    let name = model.host.agent_name(&agent).to_owned();
-    let review = model.reviews.entry(agent.clone()).or_default();
+    let name = model.host.agent_name(agent).to_owned();
+    let review = model.reviews.entry(agent.to_owned()).or_default();
     // Said in the panel, where people look for the changes.
     review.problem = result
         .as_ref()
         .err()
-        .map(|failure| failure.message.replace(&agent, &name));
+        .map(|failure| failure.message.replace(agent, &name));
     if review.problem.is_none() {
         review.diff = Some(parse_result::<method::AgentChanges>(result)?);
     }

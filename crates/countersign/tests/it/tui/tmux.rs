@@ -117,7 +117,10 @@ impl TmuxScreen {
             if let Some(found) = texts.iter().position(|text| last.contains(text)) {
                 return found;
             }
-            assert!(begin.elapsed() < PATIENCE, "no {texts:?} at the end of:\n{shown}");
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "no {texts:?} at the end of:\n{shown}"
+            );
             std::thread::sleep(LOOK_EVERY);
         }
     }

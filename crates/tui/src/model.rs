@@ -46,6 +46,8 @@ const TRANSCRIPTS_MAX: usize = 4;
 pub struct PanelView {
     /// The selected row.
     pub cursor: usize,
+    /// What the selected row is about, where rows change their places by themselves.
+    pub selected: Option<String>,
     /// The first row that is shown.
     pub scroll: usize,
     pub filter: String,
@@ -269,6 +271,14 @@ impl Model {
         agents
     }
 
+    /// The selected row of such a list: the same agent, wherever it stands by now.
+    pub fn history_index(&self, panel: &str, agents: &[&HostAgent]) -> usize {
+        let view = self.view(panel);
+        let is_selected = |agent: &&HostAgent| Some(&agent.id) == view.selected.as_ref();
+        let found = agents.iter().position(is_selected);
+        found.unwrap_or_else(|| view.cursor.min(agents.len().saturating_sub(1)))
+    }
+
     /// The agent that a command is about: the selected row of a list of agents, the one that a panel shows, or the
     /// one that asks.
     pub fn subject_agent(&self) -> Option<&HostAgent> {
@@ -293,12 +303,8 @@ impl Model {
             | PanelKind::Tail => self.panel_agent(&panel),
             PanelKind::History => {
                 let agents = self.history(&panel.id);
-                let cursor = self
-                    .view(&panel.id)
-                    .cursor
-                    .min(agents.len().saturating_sub(1));
-                let id = agents.get(cursor)?.id.clone();
-                self.host.agents.get(&id)
+                let index = self.history_index(&panel.id, &agents);
+                agents.get(index).copied()
             }
             PanelKind::Feed => {
                 let view = self.view(&panel.id);

@@ -133,6 +133,7 @@ fn handle_drawn(model: &mut Model, report: DrawReport) -> Vec<Effect> {
     model.drawn = report;
     asks::record_drawn(model);
     files::record_drawn(model);
+    lists::record_drawn(model);
     Vec::new()
 }
 

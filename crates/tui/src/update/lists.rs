@@ -50,12 +50,7 @@ fn move_panel(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect>
         PanelKind::Diff => diff::move_cursor(model, panel, steps),
         PanelKind::Feed => feed::move_cursor(model, panel, steps),
         PanelKind::Rules => rules::move_cursor(model, panel, steps),
-        PanelKind::History => {
-            let last = model.history(&panel.id).len().saturating_sub(1);
-            let view = model.view_mut(&panel.id);
-            view.cursor = view.cursor.saturating_add_signed(steps).min(last);
-            Vec::new()
-        }
+        PanelKind::History => move_history(model, &panel.id, steps),
         PanelKind::Terminals => terminals::scroll(model, panel, steps),
         PanelKind::Command => command_panels::scroll(model, panel, steps),
         PanelKind::Files
@@ -66,6 +61,30 @@ fn move_panel(model: &mut Model, panel: &PanelSpec, steps: isize) -> Vec<Effect>
         PanelKind::OwnTerminal => own_terminals::scroll(model, steps),
         PanelKind::Search => search::move_cursor(model, panel, steps),
         PanelKind::Usage => Vec::new(),
+    }
+}
+
+fn move_history(model: &mut Model, panel: &str, steps: isize) -> Vec<Effect> {
+    let agents = model.history(panel);
+    let last = agents.len().saturating_sub(1);
+    let index = model.history_index(panel, &agents);
+    let index = index.saturating_add_signed(steps).min(last);
+    let selected = agents.get(index).map(|agent| agent.id.clone());
+    let view = model.view_mut(panel);
+    view.cursor = index;
+    view.selected = selected;
+    Vec::new()
+}
+
+/// Whoever sees a row as selected means what it is about, also if it stands elsewhere a moment later.
+pub(super) fn record_drawn(model: &mut Model) {
+    let panels = model.drawn.panels.iter();
+    let lists = panels.filter(|panel| panel.spec.kind == PanelKind::History);
+    let lists: Vec<String> = lists.map(|panel| panel.spec.id.clone()).collect();
+    for panel in lists {
+        if model.view(&panel).selected.is_none() {
+            move_history(model, &panel, 0);
+        }
     }
 }
 

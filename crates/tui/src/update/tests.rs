@@ -571,6 +571,23 @@ fn a_diff_that_there_is_not_is_explained_in_its_panel() {
 }
 
 #[test]
+fn an_agent_of_the_history_stays_selected_when_others_come_before_it() {
+    let mut screen = TestScreen::connected(120, 40);
+    screen.press("g h j");
+    let chosen = screen.model.subject_agent().unwrap().clone();
+    screen.draw();
+    let mut other = screen.model.host.agents.values().next().unwrap().clone();
+    other.id = "newest".into();
+    other.name = "newest".into();
+    if let Some(managed) = &mut other.managed {
+        managed.last_activity = countersign_protocol::Time(200_000_000);
+    }
+    screen.model.host.update_agent(other);
+    assert_eq!(screen.model.subject_agent(), Some(&chosen));
+    assert!(screen.draw().contains("newest"));
+}
+
+#[test]
 fn tabs_and_layouts_change_and_come_back() {
     let mut screen = TestScreen::connected(120, 40);
     let home = screen.draw();

@@ -42,7 +42,7 @@ pub(super) fn draw(
         canvas.put_shown(area.x, area.y, area.width, "  no agents", Role::Dim);
         return;
     }
-    let selected = model.view(&spec.id).cursor.min(agents.len() - 1);
+    let selected = model.history_index(&spec.id, &agents);
     let rows = agents
         .iter()
         .enumerate()

@@ -312,11 +312,17 @@ mod linux {
     };
 
     pub(super) fn enter(program: ConfinedProgram) -> ConfineError {
-        match serde_json::from_str::<ConfinementPlan>(&program.plan) {
+        match read_plan(&program) {
             Ok(plan) if plan.level == SandboxLevel::Full => enter_view(&plan, program),
             Ok(_) => finish(&program),
             Err(error) => error.into(),
         }
+    }
+
+    fn read_plan(program: &ConfinedProgram) -> serde_json::Result<ConfinementPlan> {
+        let mut plan = serde_json::from_str(&program.plan)?;
+        mounts::drop_misled(&mut plan, &mounts::MachineDisk);
+        Ok(plan)
     }
 
     /// Has bubblewrap make the view and run this program again inside it.
@@ -401,7 +407,7 @@ mod linux {
     }
 
     fn prepare(program: &ConfinedProgram) -> Result<Command, ConfineError> {
-        let plan: ConfinementPlan = serde_json::from_str(&program.plan)?;
+        let plan = read_plan(program)?;
         // Nothing but the standard streams reaches the program.
         system_calls::close_on_exec(3).map_err(ConfineError::system("close what was inherited"))?;
         limit_processes(plan.processes).map_err(ConfineError::system("limit processes"))?;

@@ -114,6 +114,25 @@ const SOCKET_FOLDERS: [&str; 2] = ["/run", "/var/run"];
 /// Folders that are replaced by one of the agent's own.
 const TMP_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
+/// Leaves out what the plan opens inside a folder that may be changed, if it leads out of that by now: whoever
+/// may change the folder has put a link there since the plan was made.
+pub(crate) fn drop_misled(plan: &mut ConfinementPlan, disk: &dyn DiskFacts) {
+    let roots = plan.write.clone();
+    let is_misled = |path: &PathBuf| {
+        let mut above = roots
+            .iter()
+            .filter(|root| *root != path && path.starts_with(root));
+        above.any(|root| match (disk.canonical(path), disk.canonical(root)) {
+            (Some(path), Some(root)) => !path.starts_with(root),
+            // What is not there is not opened.
+            _ => false,
+        })
+    };
+    for paths in [&mut plan.read, &mut plan.write, &mut plan.sockets] {
+        paths.retain(|path| !is_misled(path));
+    }
+}
+
 /// All mounts of a plan, outer ones first.
 pub(crate) fn list_mounts(plan: &ConfinementPlan, disk: &dyn DiskFacts) -> Vec<Mount> {
     let mut mounts = vec![

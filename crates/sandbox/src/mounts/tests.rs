@@ -183,3 +183,27 @@ fn what_nobody_else_may_enter_need_not_be_covered() {
     std::fs::remove_dir(&own).unwrap();
     assert!(is_reachable(Path::new("/none/socket"), &[]));
 }
+
+#[test]
+fn a_root_inside_another_that_was_made_a_link_is_left_out() {
+    let mut plan = plan();
+    plan.write = ["/h/work", "/h/work/out", "/h/work/kept", "/h/link"]
+        .map(PathBuf::from)
+        .into();
+    let disk = FakeDisk {
+        links: [
+            ("/h/work/out".into(), "/etc".into()),
+            // Not in a folder that may be changed, so it is the person's.
+            ("/h/link".into(), "/data".into()),
+        ]
+        .into(),
+        ..FakeDisk::default()
+    };
+    drop_misled(&mut plan, &disk);
+    let left: Vec<_> = plan
+        .write
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    assert_eq!(left, ["/h/work", "/h/work/kept", "/h/link"]);
+}

@@ -118,19 +118,21 @@ const TMP_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 /// may change the folder has put a link there since the plan was made.
 pub(crate) fn drop_misled(plan: &mut ConfinementPlan, disk: &dyn DiskFacts) {
     let roots = plan.write.clone();
-    let is_misled = |path: &PathBuf| {
-        let mut above = roots
-            .iter()
-            .filter(|root| *root != path && path.starts_with(root));
-        above.any(|root| match (disk.canonical(path), disk.canonical(root)) {
-            (Some(path), Some(root)) => !path.starts_with(root),
-            // What is not there is not opened.
-            _ => false,
-        })
-    };
     for paths in [&mut plan.read, &mut plan.write, &mut plan.sockets] {
-        paths.retain(|path| !is_misled(path));
+        paths.retain(|path| !is_misled(path, &roots, disk));
     }
+}
+
+/// Whether a path in one of these roots leads out of it.
+fn is_misled(path: &Path, roots: &[PathBuf], disk: &dyn DiskFacts) -> bool {
+    let mut above = roots
+        .iter()
+        .filter(|root| *root != path && path.starts_with(root));
+    above.any(|root| match (disk.canonical(path), disk.canonical(root)) {
+        (Some(path), Some(root)) => !path.starts_with(root),
+        // What is not there is not opened.
+        _ => false,
+    })
 }
 
 /// All mounts of a plan, outer ones first.

@@ -274,8 +274,8 @@ impl Model {
     /// The selected row of such a list: the same agent, wherever it stands by now.
     pub fn history_index(&self, panel: &str, agents: &[&HostAgent]) -> usize {
         let view = self.view(panel);
-        let is_selected = |agent: &&HostAgent| Some(&agent.id) == view.selected.as_ref();
-        let found = agents.iter().position(is_selected);
+        let selected = view.selected.as_ref();
+        let found = agents.iter().position(|agent| Some(&agent.id) == selected);
         found.unwrap_or_else(|| view.cursor.min(agents.len().saturating_sub(1)))
     }
 

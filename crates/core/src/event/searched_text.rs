@@ -27,12 +27,11 @@ impl TranscriptEntry {
     /// The text in which people search. Nothing for results of tools, which are mostly files of the agent, and for
     /// updates that say nothing new.
     pub fn searched_text(&self) -> Option<(SearchedKind, Cow<'_, str>)> {
-        let borrowed = |kind, text| Some((kind, Cow::Borrowed(text)));
         match self {
-            Self::User { text, .. } => borrowed(SearchedKind::User, text.as_str()),
-            Self::Assistant { text } => borrowed(SearchedKind::Assistant, text.as_str()),
-            Self::Thinking { text } => borrowed(SearchedKind::Thinking, text.as_str()),
-            Self::Notice { text } => borrowed(SearchedKind::Notice, text.as_str()),
+            Self::User { text, .. } => Some((SearchedKind::User, text.into())),
+            Self::Assistant { text } => Some((SearchedKind::Assistant, text.into())),
+            Self::Thinking { text } => Some((SearchedKind::Thinking, text.into())),
+            Self::Notice { text } => Some((SearchedKind::Notice, text.into())),
             Self::ToolUse {
                 title, tool, input, ..
             } => {

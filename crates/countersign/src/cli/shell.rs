@@ -181,11 +181,15 @@ fn command_line(words: &[String]) -> Option<String> {
 
 /// A word as a shell reads it back.
 fn quote(word: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=@%+,".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.into();
     }
     format!("'{}'", word.replace('\'', r"'\''")).into()
+}
+
+/// Whether a letter means nothing else to a shell.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-./:=@%+,".contains(letter)
 }
 
 async fn close(common: &CommonArgs, terminal: &str) -> Result<CliExit, CliError> {
@@ -205,10 +209,11 @@ async fn find(client: &mut HostClient, text: &str) -> Result<OwnTerminalRow, Cli
 
 /// The terminal with this id, or the only one whose id begins so.
 fn choose(rows: Vec<OwnTerminalRow>, text: &str) -> Result<OwnTerminalRow, CliError> {
-    let is_exact = |row: &OwnTerminalRow| row.id == text;
-    let (exact, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_exact);
-    let begins = |row: &OwnTerminalRow| !text.is_empty() && row.id.starts_with(text);
-    let mut found = exact.into_iter().chain(others.into_iter().filter(begins));
+    let (exact, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.id == text);
+    let others = others
+        .into_iter()
+        .filter(|row| !text.is_empty() && row.id.starts_with(text));
+    let mut found = exact.into_iter().chain(others);
     let what = match (found.next(), found.next()) {
         (Some(row), _) if row.id == text => return Ok(row),
         (Some(row), None) => return Ok(row),

@@ -68,8 +68,10 @@ impl DetachKey {
         ];
         (0..typed.len()).find(|at| {
             let rest = &typed[*at..];
-            let is_long = |form: &String| rest.starts_with(form.as_bytes());
-            rest[0] == byte || long_forms.iter().any(is_long)
+            rest[0] == byte
+                || long_forms
+                    .iter()
+                    .any(|form| rest.starts_with(form.as_bytes()))
         })
     }
 }

@@ -19,7 +19,7 @@ mod usage;
 
 use ratatui::layout::Rect;
 
-use crate::canvas::Canvas;
+use crate::canvas::{Canvas, TextLine};
 use crate::layout::{PanelKind, PanelSpec};
 use crate::model::Model;
 
@@ -77,6 +77,34 @@ pub(super) fn draw(
         PanelKind::Tail => readers::draw_tail(model, spec, area, canvas),
         PanelKind::Notes => text_area::draw_notes(model, area, is_focused, canvas, report),
         PanelKind::OwnTerminal => own_terminal::draw(model, area, is_focused, canvas, report),
+    }
+}
+
+/// Draws a list so that the selected row is on the screen, with the cursor at it if the panel has the focus.
+fn draw_rows<T>(
+    rows: &[T],
+    selected: usize,
+    area: Rect,
+    is_focused: bool,
+    canvas: &mut Canvas<'_>,
+    report: &mut DrawReport,
+    line_of: impl Fn(&T, bool) -> TextLine,
+) {
+    let rows = rows
+        .iter()
+        .enumerate()
+        .skip(first_row(selected, area.height));
+    for (y, (index, row)) in (area.y..area.bottom()).zip(rows) {
+        let place = Rect {
+            y,
+            height: 1,
+            ..area
+        };
+        canvas.put_line(place, &line_of(row, index == selected));
+        if index == selected && is_focused {
+            canvas.select_row(place);
+            report.cursor = Some((area.x, y));
+        }
     }
 }
 

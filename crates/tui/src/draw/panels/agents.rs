@@ -14,7 +14,7 @@ use crate::layout::PanelSpec;
 use crate::model::Model;
 use crate::theme::Role;
 
-use super::first_row;
+use super::draw_rows;
 
 const NAME_COLUMNS: usize = 14;
 const KIND_COLUMNS: usize = 8;
@@ -51,22 +51,15 @@ pub(super) fn draw(
         return;
     }
     let selected = model.agent_index(spec);
-    let rows = entries
-        .iter()
-        .enumerate()
-        .skip(first_row(selected, area.height));
-    for (y, (index, entry)) in (area.y..area.bottom()).zip(rows) {
-        let row = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        canvas.put_line(row, &agent_line(model, entry, index == selected));
-        if index == selected && is_focused {
-            canvas.select_row(row);
-            report.cursor = Some((area.x, y));
-        }
-    }
+    draw_rows(
+        &entries,
+        selected,
+        area,
+        is_focused,
+        canvas,
+        report,
+        |entry, is_selected| agent_line(model, entry, is_selected),
+    );
 }
 
 /// One word for what an agent does.

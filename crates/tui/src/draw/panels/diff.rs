@@ -12,7 +12,7 @@ use crate::render::escape;
 use crate::review::{DiffRow, Review, line_number, mark_of};
 use crate::theme::Role;
 
-use super::first_row;
+use super::draw_rows;
 
 pub(super) fn title(model: &Model, spec: &PanelSpec) -> String {
     let Some(agent) = model.panel_agent(spec) else {
@@ -76,22 +76,15 @@ pub(super) fn draw(
         return;
     }
     let selected = model.view(&spec.id).cursor.min(rows.len() - 1);
-    let shown = rows
-        .iter()
-        .enumerate()
-        .skip(first_row(selected, area.height));
-    for (y, (index, row)) in (area.y..area.bottom()).zip(shown) {
-        let place = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        canvas.put_line(place, &row_line(model, review, row, index == selected));
-        if index == selected && is_focused {
-            canvas.select_row(place);
-            report.cursor = Some((area.x, y));
-        }
-    }
+    draw_rows(
+        &rows,
+        selected,
+        area,
+        is_focused,
+        canvas,
+        report,
+        |row, is_selected| row_line(model, review, row, is_selected),
+    );
 }
 
 fn row_line(model: &Model, review: &Review, row: &DiffRow<'_>, is_selected: bool) -> TextLine {

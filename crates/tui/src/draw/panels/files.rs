@@ -13,7 +13,7 @@ use crate::render::escape;
 use crate::theme::Role;
 
 use super::super::DrawReport;
-use super::first_row;
+use super::draw_rows;
 
 /// Columns of the indentation of one folder.
 const INDENT: usize = 2;
@@ -58,22 +58,15 @@ pub(super) fn draw(
         return;
     }
     let selected = tree.map_or(0, |tree| tree.selected_index(&filter));
-    let shown = rows
-        .iter()
-        .enumerate()
-        .skip(first_row(selected, area.height));
-    for (y, (index, row)) in (area.y..area.bottom()).zip(shown) {
-        let place = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        canvas.put_line(place, &row_line(model, row, index == selected));
-        if index == selected && is_focused {
-            canvas.select_row(place);
-            report.cursor = Some((area.x, y));
-        }
-    }
+    draw_rows(
+        &rows,
+        selected,
+        area,
+        is_focused,
+        canvas,
+        report,
+        |row, is_selected| row_line(model, row, is_selected),
+    );
 }
 
 fn row_line(model: &Model, row: &TreeRow<'_>, is_selected: bool) -> TextLine {

@@ -14,7 +14,7 @@ use crate::render::escape;
 use crate::theme::Role;
 
 use super::agents::{state_role, state_word};
-use super::first_row;
+use super::draw_rows;
 
 const NAME_COLUMNS: usize = 14;
 const STATE_COLUMNS: usize = 9;
@@ -43,22 +43,15 @@ pub(super) fn draw(
         return;
     }
     let selected = model.history_index(&spec.id, &agents);
-    let rows = agents
-        .iter()
-        .enumerate()
-        .skip(first_row(selected, area.height));
-    for (y, (index, agent)) in (area.y..area.bottom()).zip(rows) {
-        let row = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        canvas.put_line(row, &agent_line(model, agent, index == selected));
-        if index == selected && is_focused {
-            canvas.select_row(row);
-            report.cursor = Some((area.x, y));
-        }
-    }
+    draw_rows(
+        &agents,
+        selected,
+        area,
+        is_focused,
+        canvas,
+        report,
+        |agent, is_selected| agent_line(model, agent, is_selected),
+    );
 }
 
 fn agent_line(model: &Model, agent: &HostAgent, is_selected: bool) -> TextLine {

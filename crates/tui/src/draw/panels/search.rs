@@ -13,7 +13,7 @@ use crate::render::escape;
 use crate::render::search_hits::kind_mark;
 use crate::theme::Role;
 
-use super::first_row;
+use super::draw_rows;
 
 const NAME_COLUMNS: usize = 12;
 
@@ -45,22 +45,15 @@ pub(super) fn draw(
         return;
     }
     let selected = model.view(&spec.id).cursor.min(hits.len() - 1);
-    let rows = hits
-        .iter()
-        .enumerate()
-        .skip(first_row(selected, area.height));
-    for (y, (index, hit)) in (area.y..area.bottom()).zip(rows) {
-        let row = Rect {
-            y,
-            height: 1,
-            ..area
-        };
-        canvas.put_line(row, &hit_line(model, hit, index == selected));
-        if index == selected && is_focused {
-            canvas.select_row(row);
-            report.cursor = Some((area.x, y));
-        }
-    }
+    draw_rows(
+        &hits,
+        selected,
+        area,
+        is_focused,
+        canvas,
+        report,
+        |hit, is_selected| hit_line(model, hit, is_selected),
+    );
 }
 
 fn empty_text(model: &Model) -> &'static str {

@@ -344,7 +344,10 @@ fn matches(
 fn allows(entry: &RuleEntry, assessment: &Assessment, part: &RequestPart) -> bool {
     let place = &assessment.place;
     match (&entry.rule.pattern, &part.body) {
-        (RulePattern::Shell(_), PartBody::Command { .. }) if is_any_confined(entry) => true,
+        // A command without a form is one that no rule may allow.
+        (RulePattern::Shell(_), PartBody::Command { allow, .. }) if is_any_confined(entry) => {
+            !allow.is_empty()
+        }
         (RulePattern::Shell(shell), PartBody::Command { allow, .. }) => allow.iter().any(|form| {
             let named = match (&shell.form, form.named) {
                 (ShellForm::Exact, _) => true,
